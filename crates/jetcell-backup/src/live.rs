@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ese_engine::{Backup, Database, Instance};
+use jetcell_input::hex::hex64;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, Vfs};
 
@@ -12,7 +13,7 @@ use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::database_copy::DatabaseCopy;
 use crate::error::{BackupError, Result};
 use crate::file_names::copy_names;
-use crate::manifest::{BackupManifest, GenerationRange, StoredDatabase, StoredLog, hex64};
+use crate::manifest::{BackupManifest, GenerationRange, StoredDatabase, StoredLog};
 use crate::options::{BackupOptions, BackupResult};
 use crate::transfer_control::TransferMeter;
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, PageFlaw, PageReads, VerifiedLog};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
+use jetcell_input::hex::{hex64, parse_hex64};
 use jetcell_input::{bounded_list, error_line, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
@@ -416,7 +417,7 @@ impl StoredLog {
 
     /// Returns the position after the last record.
     pub(crate) fn end_position(&self) -> LogPosition {
-        LogPosition::from_u64(u64::from_str_radix(&self.end, 16).unwrap_or(0))
+        LogPosition::from_u64(parse_hex64(&self.end).unwrap_or_default())
     }
 
     /// Returns true if this log continues `other` without a gap.
@@ -425,11 +426,6 @@ impl StoredLog {
         let same_content = self.previous_checksum == other.checksum || self.previous_checksum == hex64(0);
         self.generation == other.generation + 1 && self.previous_created == other.created && same_content
     }
-}
-
-/// Formats a number as 16 hexadecimal digits.
-pub(crate) fn hex64(number: u64) -> String {
-    format!("{number:016x}")
 }
 
 /// Formats a log time as hexadecimal digits.

@@ -23,18 +23,15 @@ pub struct RangeChecksums(pub Vec<u64>);
 impl RangeChecksums {
     /// Formats the checksums as text, with 16 hexadecimal digits for each range.
     pub fn to_text(&self) -> String {
-        self.0.iter().map(|sum| format!("{sum:016x}")).collect()
+        self.0.iter().map(|sum| jetcell_input::hex::hex64(*sum)).collect()
     }
 
     /// Parses the text form. Returns `None` if the text is invalid.
     pub fn from_text(text: &str) -> Option<RangeChecksums> {
         let digits = text.as_bytes().chunks(CHECKSUM_DIGITS);
         let sum = |digits: &[u8]| {
-            let valid = digits.len() == CHECKSUM_DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
-            std::str::from_utf8(digits)
-                .ok()
-                .filter(|_| valid)
-                .and_then(|text| u64::from_str_radix(text, 16).ok())
+            let text = std::str::from_utf8(digits).ok().filter(|text| text.len() == CHECKSUM_DIGITS);
+            text.and_then(jetcell_input::hex::parse_hex64)
         };
         digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeChecksums)
     }

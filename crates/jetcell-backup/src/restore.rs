@@ -8,6 +8,7 @@ use ese_engine::{
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
+use jetcell_input::hex::hex64;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
@@ -15,7 +16,7 @@ use crate::chain::BackupChain;
 use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::{RESTORE_MARKER, RESTORED_FILE};
-use crate::manifest::{StoredDatabase, StoredFile, hex64};
+use crate::manifest::{StoredDatabase, StoredFile};
 use crate::restore_directory::{ExistingFiles, RestoreDirectory};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;

@@ -7,12 +7,13 @@ use std::path::Path;
 use ese_format::LogPosition;
 use ese_format::header::DatabaseHeader;
 use jetcell_input::bounded_list;
+use jetcell_input::hex::hex64;
 use jetcell_vfs::{FileName, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::file_names::RESTORED_FILE;
-use crate::manifest::{MAX_DATABASES, hex64};
+use crate::manifest::MAX_DATABASES;
 use crate::text_file;
 
 /// Maximum number of backups in a restore record.

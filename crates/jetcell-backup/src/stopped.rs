@@ -8,6 +8,7 @@ use ese_engine::{
 };
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime};
+use jetcell_input::hex::hex64;
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, FileName, Vfs};
 
@@ -17,7 +18,7 @@ use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::database_copy::DatabaseCopy;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
-use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog, hex64};
+use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 use crate::options::{BackupOptions, BackupResult};
 use crate::ranges::range_checksum;
 use crate::transfer_control::TransferMeter;

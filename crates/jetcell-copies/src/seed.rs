@@ -380,7 +380,7 @@ fn is_open(manifest: &BackupManifest, log: &StoredLog) -> bool {
 
 /// Parses a time or checksum from a manifest, written as sixteen hexadecimal digits.
 fn parse_hex(text: &str) -> u64 {
-    u64::from_str_radix(text, 16).unwrap_or_default()
+    jetcell_input::hex::parse_hex64(text).unwrap_or_default()
 }
 
 fn remove_manifest(vfs: &dyn Vfs, incoming: &Path) -> Result<()> {

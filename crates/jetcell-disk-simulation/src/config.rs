@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jetcell_input::error_line;
+use jetcell_input::toml::{self, TomlError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -24,6 +24,12 @@ const DRIVES: &str = include_str!("drives.toml");
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct InvalidConfig(String);
+
+impl From<TomlError> for InvalidConfig {
+    fn from(mistake: TomlError) -> InvalidConfig {
+        InvalidConfig(mistake.to_string())
+    }
+}
 
 /// Configuration of a disk simulation experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,25 +169,19 @@ pub struct WriteAnywhereConfig {
 /// # Panics
 /// Never, because a test checks the table.
 pub fn drives() -> BTreeMap<String, DriveModel> {
-    toml::from_str(DRIVES).expect("the table of drives is valid")
+    toml::parse("drives.toml", DRIVES).expect("the table of drives is valid")
 }
 
-/// Parses and checks a drive from a separate file.
+/// Parses and checks a drive from a separate file. Errors begin with `source`.
 ///
 /// # Errors
 /// The text is not a drive, or a value is out of range.
-pub fn parse_drive(text: &str) -> Result<DriveModel, InvalidConfig> {
-    let drive: DriveModel = toml::from_str(text).map_err(|error| with_line(text, &error))?;
+pub fn parse_drive(source: &str, text: &str) -> Result<DriveModel, InvalidConfig> {
+    let drive: DriveModel = toml::parse(source, text)?;
     match drive.impossible_field() {
-        Some(field) => Err(InvalidConfig(format!("{field} is out of range for a drive"))),
+        Some(field) => Err(InvalidConfig(format!("{source}: {field} is out of range for a drive"))),
         None => Ok(drive),
     }
-}
-
-/// Converts a parser error to its first line, with the line number in the text.
-fn with_line(text: &str, error: &toml::de::Error) -> InvalidConfig {
-    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-    InvalidConfig(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
 impl Config {
@@ -190,16 +190,16 @@ impl Config {
     /// # Panics
     /// Never, because a test checks the file.
     pub fn exchange_2007() -> Config {
-        Config::read(EXAMPLE).expect("the example is valid")
+        Config::read("exchange-2007.toml", EXAMPLE).expect("the example is valid")
     }
 
-    /// Parses and checks a configuration.
+    /// Parses and checks a configuration. Errors begin with `source`.
     ///
     /// # Errors
     /// The text is not a configuration, or a value is out of range.
-    pub fn read(text: &str) -> Result<Config, InvalidConfig> {
-        let config: Config = toml::from_str(text).map_err(|error| with_line(text, &error))?;
-        config.check()?;
+    pub fn read(source: &str, text: &str) -> Result<Config, InvalidConfig> {
+        let config: Config = toml::parse(source, text)?;
+        config.check().map_err(|what| InvalidConfig(format!("{source}: {what}")))?;
         Ok(config)
     }
 
@@ -362,8 +362,9 @@ mod tests {
                     command_ms = 0.1\n";
         let ssd = "[drives.x]\nkind = 'ssd'\nname = 'x'\ncapacity_gb = 146\nread_ms = 0.1\nwrite_ms = 0.1\n\
                    mb_per_second = 500\nchannels = 8\n";
-        let read =
-            |drive: &str| Config::read(&format!("{}\n{drive}", EXAMPLE.replacen("\"15k-146\"", "\"x\"", 1)));
+        let read = |drive: &str| {
+            Config::read("a", &format!("{}\n{drive}", EXAMPLE.replacen("\"15k-146\"", "\"x\"", 1)))
+        };
         for sound in [disk, ssd] {
             assert_eq!(read(sound).map(drop), Ok(()));
         }
@@ -390,24 +391,31 @@ mod tests {
             (ssd, "channels = 8", "channels = 0", "channels"),
         ] {
             let text = read(&sound.replacen(from, to, 1)).unwrap_err().to_string();
-            assert_eq!(text, format!("drive x: {field} is out of range"), "{to}");
+            assert_eq!(text, format!("a: drive x: {field} is out of range"), "{to}");
         }
     }
 
     #[test]
     fn invalid_files_are_rejected_with_a_one_line_error() {
         for (from, to, what) in [
-            ("seed = 1", "seed = -1", "line "),
+            ("seed = 1", "seed = -1", "a, line 4: seed: "),
             ("read_share = 0.5", "read_share = 1.5", "read_share must be between 0 and 1"),
             ("drive = \"15k-146\"", "drive = \"x\"", "unknown drive \"x\"; known drives: 10k-300"),
             ("data_gb = 2000", "data_gb = 2000000", "of the capacity"),
             ("level = \"raid6\"", "level = \"raid9\"", "unknown variant"),
-            ("seconds = ", "secs = ", "unknown field"),
+            ("seconds = ", "secs = ", "unknown key 'secs'; the nearest known key is 'seed'"),
             ("patience_ms = ", "patience_ms = inf # ", "patience_ms must be between"),
         ] {
             assert!(EXAMPLE.contains(from), "{from}");
-            let text = Config::read(&EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();
+            let text = Config::read("a", &EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(text.contains(what) && !text.contains('\n'), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_at_the_start_of_a_line_names_that_line() {
+        let line = EXAMPLE.lines().position(|line| line.starts_with("seconds = ")).unwrap() + 1;
+        let text = Config::read("a", &EXAMPLE.replacen("seconds = ", "secs = ", 1)).unwrap_err().to_string();
+        assert!(text.starts_with(&format!("a, line {line}: unknown key 'secs'")), "{text}");
     }
 }

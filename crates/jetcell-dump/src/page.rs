@@ -8,10 +8,11 @@ use ese_format::page::{Node, NodeFlags, PageFlags, validate};
 use ese_format::record::Record;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
 use jetcell_input::Printable;
+use jetcell_input::hex::hex;
 use serde::Serialize;
 
 use crate::database::{DumpedDatabase, LoadedPage, PageState};
-use crate::values::{FlagNames, hex, short_hex, short_key};
+use crate::values::{FlagNames, short_hex, short_key};
 use crate::{DumpedValue, NamedValues};
 
 /// A page and the fields of its header.

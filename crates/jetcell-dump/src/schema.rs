@@ -6,12 +6,13 @@ use ese_format::catalog::{Index, TableSchema, catalog_columns};
 use ese_format::compression::{MAX_INTRINSIC, decompress};
 use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record, RecordError};
 use jetcell_input::Printable;
+use jetcell_input::hex::hex;
 use serde::Serialize;
 
 use crate::catalog::DumpedCatalog;
 use crate::database::DumpedDatabase;
 use crate::output::DumpOutput;
-use crate::values::{hex, short_hex};
+use crate::values::short_hex;
 use crate::{DumpSource, DumpedValue, NamedValues, Result};
 
 /// Options for dumping a database schema ([`dump_schema`]).

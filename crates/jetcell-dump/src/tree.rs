@@ -5,13 +5,14 @@ use std::fmt;
 use ese_format::TreeId;
 use ese_format::page::{Node, NodeFlags};
 use jetcell_input::Printable;
+use jetcell_input::hex::hex;
 use serde::Serialize;
 
 use crate::catalog::DumpedCatalog;
 use crate::database::{AdaptivePageSet, DumpedDatabase};
 use crate::output::DumpOutput;
 use crate::page::{NodeDump, nodes, role};
-use crate::values::{hex, short_key};
+use crate::values::short_key;
 use crate::walk::{TreeWalk, VisitedPage, WalkStep};
 use crate::{DumpSource, Result};
 

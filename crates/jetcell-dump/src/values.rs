@@ -1,11 +1,12 @@
 //! Named values in file order, shared by the text and JSON forms.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use ese_format::attachment::Attachment;
 use ese_format::fields::{FieldValue, Fields};
 use ese_format::log::record::decode_path;
 use ese_format::{LogTime, Signature};
+use jetcell_input::hex::hex;
 use jetcell_input::printable;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -178,14 +179,6 @@ fn path_text(bytes: &[u8]) -> String {
 fn narrow_text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     text.iter().map(|&byte| char::from(byte)).collect()
-}
-
-/// Returns the bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Returns the bytes as hexadecimal digits, truncated if they are long.

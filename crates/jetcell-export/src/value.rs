@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use encoding_rs::Encoding;
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
+use jetcell_input::hex::write_hex;
 
 /// A point in time, as stored in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -291,18 +292,6 @@ fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueDecod
         other => return Err(ValueDecodeError::CodePage(other)),
     };
     Ok(Encoding::for_label(label.as_bytes()))
-}
-
-/// Appends the bytes in hexadecimal.
-pub(crate) fn write_hex(bytes: &[u8], to: &mut Vec<u8>) {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    to.reserve(bytes.len() * 2);
-    for byte in bytes {
-        // Both indexes are less than 16.
-        to.extend(
-            [byte >> 4, byte & 15].map(|digit| DIGITS.get(usize::from(digit)).copied().unwrap_or(b'?')),
-        );
-    }
 }
 
 fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {

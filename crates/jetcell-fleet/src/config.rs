@@ -1,11 +1,10 @@
 //! `FLEET.toml`: the hosts in a fleet, and the test that each host runs.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetcell_input::error_line;
-use jetcell_vfs::open_input;
+use jetcell_input::toml;
+use jetcell_vfs::read_input;
 use jetcell_workload::profile::Options;
 use jetcell_workload::units::TimeSpan;
 use jetcell_workload::{ConfigurationError, TestKind};
@@ -104,28 +103,18 @@ fn beat() -> TimeSpan {
 impl FleetConfig {
     /// Reads and parses the file. Errors contain its path.
     pub fn read(path: &Path) -> Result<FleetConfig, ConfigurationError> {
-        let shown = path.display();
-        let mut text = String::new();
-        let read = open_input(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
-        read.map_err(|error| ConfigurationError::new(format!("--config {shown}: cannot be read: {error}")))?;
-        if text.len() as u64 > MAX_FILE_BYTES {
-            return Err(ConfigurationError::new(format!(
-                "--config {shown}: the file is larger than 4 MiB; use a different file"
-            )));
-        }
-        FleetConfig::parse(&text)
-            .map_err(|mistake| ConfigurationError::new(format!("--config {shown}: {mistake}")))
+        let source = format!("--config {}", path.display());
+        let text = read_input(path, MAX_FILE_BYTES)
+            .map_err(|error| ConfigurationError::new(format!("{source}: cannot be read: {error}")))?;
+        FleetConfig::parse(&source, &text)
     }
 
-    /// Parses the text of the file.
-    pub fn parse(text: &str) -> Result<FleetConfig, ConfigurationError> {
-        let mut config: FleetConfig = toml::from_str(text).map_err(|error| {
-            let before = error.span().map_or(0, |span| span.start);
-            let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
-            ConfigurationError::new(format!("line {line}: {}", error_line(&error.message())))
-        })?;
+    /// Parses the text of the file. Errors contain `source`.
+    pub fn parse(source: &str, text: &str) -> Result<FleetConfig, ConfigurationError> {
+        let mut config: FleetConfig =
+            toml::parse(source, text).map_err(|mistake| ConfigurationError::new(mistake.to_string()))?;
         config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
-        config.check()?;
+        config.check().map_err(|what| ConfigurationError::new(format!("{source}: {what}")))?;
         Ok(config)
     }
 
@@ -272,12 +261,12 @@ mod tests {
     use super::*;
 
     fn mistake(text: &str) -> String {
-        FleetConfig::parse(text).unwrap_err().to_string()
+        FleetConfig::parse("f.toml", text).unwrap_err().to_string()
     }
 
     #[test]
     fn host_options_override_global_options() {
-        let config = FleetConfig::parse(EXAMPLE).unwrap();
+        let config = FleetConfig::parse("f.toml", EXAMPLE).unwrap();
         assert_eq!(config.size(), 3);
         assert_eq!(config.assignment(0).options.dirs, ["/srv/jetcell".into()] as [PathBuf; 1]);
         assert_eq!(config.assignment(2).options.dirs, ["/mnt/fast".into()] as [PathBuf; 1]);
@@ -285,20 +274,23 @@ mod tests {
         assert_eq!(config.assignment(2).options.duration, config.assignment(0).options.duration);
         assert!(!config.has_equal_options());
         let equal = "name='f'\nhosts=2\noptions.dirs=['/d']\n[[host]]\noptions.dirs=['/e']";
-        assert!(FleetConfig::parse(equal).unwrap().has_equal_options());
+        assert!(FleetConfig::parse("f.toml", equal).unwrap().has_equal_options());
     }
 
     #[test]
     fn configuration_errors_name_the_problem() {
         let two = "hosts=2\noptions.dirs=['/d']\n";
         for (text, expected) in [
-            ("hosts=2", "missing field"),
+            ("hosts=2", "f.toml, line 1: missing key 'name'"),
             ("name='a.b'\nhosts=2\noptions.dirs=['/d']", "letters, digits"),
             ("name='f'\noptions.dirs=['/d']", "the fleet does not have any hosts"),
             ("name='f'\nhosts=1\noptions.dirs=['/d']", "a fleet needs at least two hosts"),
             ("name='f'\nhosts=10001\noptions.dirs=['/d']", "at most 10000"),
             ("name='f'\nhosts=2", "rank 0 does not have a directory"),
-            (&format!("name='f'\n{two}nmae='g'"), "unknown field"),
+            (
+                &format!("name='f'\n{two}nmae='g'"),
+                "f.toml, line 4: unknown key 'nmae'; the nearest known key is 'name'",
+            ),
             (&format!("name='f'\n{two}lease='1s'"), "lease: 1s is too short"),
             (&format!("name='f'\n{two}options.threads=0"), "rank 0: "),
             (&format!("name='f'\nalone_first='1ms'\n{two}"), "1ms is too short"),

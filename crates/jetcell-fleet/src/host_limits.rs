@@ -131,7 +131,7 @@ mod tests {
     fn order(toml: &str) -> Assignment {
         Assignment {
             test: TestKind::Performance,
-            options: Box::new(toml::from_str(toml).unwrap()),
+            options: Box::new(jetcell_input::toml::parse("a", toml).unwrap()),
             alone: None,
         }
     }

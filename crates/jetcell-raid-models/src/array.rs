@@ -90,7 +90,7 @@ impl FromStr for RaidType {
     }
 }
 
-crate::text::in_serde!(RaidType);
+jetcell_input::text_in_serde!(RaidType);
 
 /// Shape of an array of identical drive groups. It loses data when one of its groups does.
 ///

@@ -1,5 +1,6 @@
 //! One step in a calculation, which a reviewer can check by hand.
 
+use jetcell_input::number::without_zeros;
 use serde::Serialize;
 
 /// One step of a calculation: symbol, formula, formula with values substituted, and result.
@@ -47,17 +48,10 @@ pub fn format_value(value: f64) -> String {
         return value.to_string();
     }
     if !(1e-3..1e7).contains(&size) {
-        let text = format!("{value:.6e}");
-        return match text.split_once('e') {
-            Some((digits, power)) if digits.contains('.') => {
-                format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
-            }
-            _ => text,
-        };
+        return without_zeros(&format!("{value:.6e}"));
     }
     let decimals = (6 - size.log10().floor() as i32).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    without_zeros(&format!("{value:.decimals$}"))
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl FromStr for CurveAxis {
     }
 }
 
-crate::text::in_serde!(CurveAxis);
+jetcell_input::text_in_serde!(CurveAxis);
 
 /// A point of a reliability curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

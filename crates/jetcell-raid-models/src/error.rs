@@ -1,11 +1,13 @@
 //! Errors for invalid inputs.
 
+use jetcell_input::quantity::QuantityError;
+
 /// Error for an invalid input of a reliability calculation. The message says how to correct it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The text does not start with a number.
-    #[error("\"{0}\" does not start with a number")]
-    NoNumber(String),
+    /// A text is not a valid quantity.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
     /// The number is infinite or not a number.
     #[error("\"{0}\" is out of range")]
     NotFinite(String),
@@ -15,14 +17,6 @@ pub enum Error {
     /// The number is zero where a positive number is required.
     #[error("{0} must be above zero")]
     Zero(&'static str),
-    /// A unit is missing or unknown.
-    #[error("\"{text}\" does not have a valid unit; use {expected}")]
-    Unit {
-        /// The given text.
-        text: String,
-        /// Accepted forms.
-        expected: &'static str,
-    },
     /// The annual failure rate exceeds 100 %.
     #[error("an annual failure rate of {} is above 100 %; specify the mean time between failures instead", percent(.0))]
     AnnualFailureAboveOne(f64),

@@ -33,7 +33,6 @@ pub mod scrub;
 pub mod sensitivity;
 pub mod simulation;
 pub mod spares;
-mod text;
 pub mod units;
 
 pub use array::{ArrayShape, DriveSet, RaidType};

@@ -124,4 +124,4 @@ impl FromStr for MarkovModel {
     }
 }
 
-crate::text::in_serde!(MarkovModel);
+jetcell_input::text_in_serde!(MarkovModel);

@@ -41,4 +41,4 @@ impl fmt::Display for ScrubPolicy {
     }
 }
 
-crate::text::in_serde!(ScrubPolicy);
+jetcell_input::text_in_serde!(ScrubPolicy);

@@ -7,108 +7,105 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jetcell_input::quantity::QuantityKind;
+use jetcell_input::quantity::units::{self, UnitFactor};
+
 use crate::Error;
 
 /// Number of hours in a year, for all annual rates.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// Time span in hours.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Hours(f64);
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $name:ident $kind:ident $unit:literal $above:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+        pub struct $name(f64);
 
-/// Number of events per hour.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct PerHour(f64);
+        impl $name {
+            /// Creates a quantity. Returns an error if the value is negative, infinite, not a number, or too large.
+            pub fn new(value: f64) -> Result<$name, Error> {
+                let above: Option<fn(f64) -> Error> = $above;
+                match above {
+                    Some(error) if value > 1.0 => Err(error(value)),
+                    _ => checked(value).map($name),
+                }
+            }
 
-/// Operational failures per drive per year of operation, as a fraction: `1.9%` is 0.019.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct AnnualFailure(f64);
+            /// Returns the value.
+            pub fn get(self) -> f64 {
+                self.0
+            }
+        }
 
-/// Rate of unreadable sectors per byte read.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct ErrorsPerByte(f64);
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<$name, Error> {
+                $name::new($kind.parse(text)?)
+            }
+        }
 
-/// Amount of data in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Bytes(f64);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}{}", self.0, $unit)
+            }
+        }
 
-/// Transfer rate in bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct BytesPerSecond(f64);
-
-/// Fraction between 0 and 1: `30%` or `0.3`.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Fraction(f64);
-
-/// Splits `text` into the number at its start and the unit that follows.
-fn split(text: &str) -> Result<(f64, &str), Error> {
-    let text = text.trim();
-    let digits = text.bytes().take_while(|b| b.is_ascii_digit() || b"+-.eE".contains(b)).count();
-    // The "e" in "2e" could belong to the unit or to an exponent, so the longest prefix that is a number is taken.
-    let number = (1..=digits).rev().find_map(|end| {
-        let number = text.get(..end)?.parse::<f64>().ok()?;
-        Some((number, text.get(end..)?.trim()))
-    });
-    match number {
-        Some((number, _)) if !number.is_finite() => Err(Error::NotFinite(text.to_string())),
-        Some((number, _)) if number < 0.0 => Err(Error::Negative(text.to_string())),
-        Some(split) => Ok(split),
-        None => Err(Error::NoNumber(text.to_string())),
-    }
+        jetcell_input::text_in_serde!($name);
+    )*};
 }
 
-fn unit(text: &str, expected: &'static str) -> Error {
-    Error::Unit { text: text.trim().to_string(), expected }
+quantities! {
+    /// Time span in hours.
+    Hours TIME "h" None;
+    /// Number of events per hour.
+    PerHour EVENTS "/h" None;
+    /// Operational failures per drive per year of operation, as a fraction: `1.9%` is 0.019.
+    AnnualFailure FAILURES "/y" Some(Error::AnnualFailureAboveOne);
+    /// Rate of unreadable sectors per byte read.
+    ErrorsPerByte ERRORS "/byte" None;
+    /// Amount of data in bytes.
+    Bytes SIZE "B" None;
+    /// Transfer rate in bytes per second.
+    BytesPerSecond RATE "B/s" None;
+    /// Fraction between 0 and 1: `30%` or `0.3`.
+    Fraction SHARE "" Some(Error::FractionAboveOne);
 }
 
-fn hours_per(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "s" | "second" | "seconds" => 1.0 / 3600.0,
-        "min" | "minute" | "minutes" => 1.0 / 60.0,
-        "h" | "hour" | "hours" => 1.0,
-        "d" | "day" | "days" => 24.0,
-        "w" | "week" | "weeks" => 168.0,
-        "y" | "year" | "years" => HOURS_PER_YEAR,
-        _ => return None,
-    })
-}
-
-fn bytes_per(unit: &str) -> Option<f64> {
-    let (letter, rest) = unit.split_at_checked(1)?;
-    if unit == "B" {
-        return Some(1.0);
-    }
-    let power =
-        1 + ["k", "M", "G", "T", "P"].iter().position(|&prefix| prefix.eq_ignore_ascii_case(letter))?;
-    match rest {
-        "B" => Some(1000f64.powi(power as i32)),
-        "iB" => Some(1024f64.powi(power as i32)),
-        _ => None,
-    }
-}
+const TIME: QuantityKind = QuantityKind::new(units::hours, "12h, 90min, 7d or 5y").with_sums();
+const EVENTS: QuantityKind = QuantityKind::new(per_hour, "1.08e-4/h or 0.9/y");
+const FAILURES: QuantityKind = QuantityKind::new(per_year, "1.9% or 0.019/y");
+const ERRORS: QuantityKind = QuantityKind::new(per_byte, "1e-14/bit or 8e-14/byte");
+const SIZE: QuantityKind = QuantityKind::new(units::bytes, "144GB, 4TB or 3.6TiB");
+const RATE: QuantityKind = QuantityKind::new(units::bytes_per_second, "27MB/s or 1.35GB/h");
+const SHARE: QuantityKind = QuantityKind::new(units::fraction, "30% or 0.3").with_bare(UnitFactor::ONE);
 
 /// Returns the text after the slash: `h` for `1/h`, or `hour` for `1 per hour`.
 fn per(unit: &str) -> Option<&str> {
     unit.strip_prefix('/').or_else(|| unit.strip_prefix("per ")).map(str::trim)
 }
 
-impl Hours {
-    /// Creates a time span from hours. Returns an error if the value is negative, infinite, or not a number.
-    pub fn new(hours: f64) -> Result<Hours, Error> {
-        checked(hours).map(Hours)
-    }
+fn per_hour(unit: &str) -> Option<UnitFactor> {
+    per(unit).and_then(units::hours).map(|UnitFactor(multiply, divide)| UnitFactor(divide, multiply))
+}
 
-    /// Returns the time span in hours.
-    pub fn get(self) -> f64 {
-        self.0
+fn per_year(unit: &str) -> Option<UnitFactor> {
+    match unit.strip_suffix("/y").map(str::trim) {
+        Some("") => Some(UnitFactor::ONE),
+        percent => units::fraction(percent.unwrap_or(unit)),
+    }
+}
+
+fn per_byte(unit: &str) -> Option<UnitFactor> {
+    match per(unit)? {
+        "bit" | "bits" => Some(UnitFactor(8.0, 1.0)),
+        "byte" | "bytes" | "B" => Some(UnitFactor::ONE),
+        _ => None,
     }
 }
 
 impl PerHour {
-    /// Creates a rate from events per hour.
-    pub fn new(rate: f64) -> Result<PerHour, Error> {
-        checked(rate).map(PerHour)
-    }
+    /// Rate of an event that never happens.
+    pub const NEVER: PerHour = PerHour(0.0);
 
     /// Creates the rate of an event that occurs once per `mean`, which must not be zero.
     pub fn once_per(mean: Hours) -> Result<PerHour, Error> {
@@ -119,31 +116,9 @@ impl PerHour {
     pub fn mean(self) -> Option<Hours> {
         (self.0 > 0.0).then(|| Hours(1.0 / self.0))
     }
-
-    /// Rate of an event that never happens.
-    pub const NEVER: PerHour = PerHour(0.0);
-
-    /// Returns the number of events per hour.
-    pub fn get(self) -> f64 {
-        self.0
-    }
 }
 
 impl AnnualFailure {
-    /// Creates an annual failure rate from a fraction per year.
-    pub fn new(fraction: f64) -> Result<AnnualFailure, Error> {
-        if fraction > 1.0 {
-            Err(Error::AnnualFailureAboveOne(fraction))
-        } else {
-            checked(fraction).map(AnnualFailure)
-        }
-    }
-
-    /// Returns the number of failures per year.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-
     /// Interprets the percentage as failures per drive and year of operation: rate = AFR / 8760 h. The paper uses
     /// this definition.
     pub fn as_rate(self) -> PerHour {
@@ -157,16 +132,6 @@ impl AnnualFailure {
 }
 
 impl ErrorsPerByte {
-    /// Creates an error rate from errors per byte read.
-    pub fn new(errors: f64) -> Result<ErrorsPerByte, Error> {
-        checked(errors).map(ErrorsPerByte)
-    }
-
-    /// Returns the number of errors per byte read.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-
     /// Returns the number of errors per bit read.
     pub fn per_bit(self) -> f64 {
         self.0 / 8.0
@@ -175,42 +140,6 @@ impl ErrorsPerByte {
     /// Returns the rate of latent defects for a drive that reads at `rate`.
     pub fn defect_rate_at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
         PerHour::new(self.0 * rate.0 * 3600.0)
-    }
-}
-
-impl Bytes {
-    /// Creates an amount of data from bytes.
-    pub fn new(bytes: f64) -> Result<Bytes, Error> {
-        checked(bytes).map(Bytes)
-    }
-
-    /// Returns the number of bytes.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl BytesPerSecond {
-    /// Creates a transfer rate from bytes per second.
-    pub fn new(rate: f64) -> Result<BytesPerSecond, Error> {
-        checked(rate).map(BytesPerSecond)
-    }
-
-    /// Returns the number of bytes per second.
-    pub fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl Fraction {
-    /// Creates a fraction between 0 and 1.
-    pub fn new(part: f64) -> Result<Fraction, Error> {
-        if part > 1.0 { Err(Error::FractionAboveOne(part)) } else { checked(part).map(Fraction) }
-    }
-
-    /// Returns the fraction.
-    pub fn get(self) -> f64 {
-        self.0
     }
 }
 
@@ -223,95 +152,6 @@ fn checked(value: f64) -> Result<f64, Error> {
         Ok(value)
     }
 }
-
-impl FromStr for Hours {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Hours, Error> {
-        let (number, rest) = split(text)?;
-        let factor = hours_per(rest).ok_or_else(|| unit(text, "a time such as 12h, 90min, 7d or 5y"))?;
-        Hours::new(number * factor)
-    }
-}
-
-impl FromStr for PerHour {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<PerHour, Error> {
-        let (number, rest) = split(text)?;
-        let hours = per(rest).and_then(hours_per);
-        let hours = hours.ok_or_else(|| unit(text, "a rate such as 1.08e-4/h or 0.9/y"))?;
-        PerHour::new(number / hours)
-    }
-}
-
-impl FromStr for AnnualFailure {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<AnnualFailure, Error> {
-        let (number, rest) = split(text)?;
-        let rest = rest.strip_suffix("/y").unwrap_or(rest).trim();
-        match rest {
-            "%" => AnnualFailure::new(number / 100.0),
-            "" if text.trim().ends_with("/y") => AnnualFailure::new(number),
-            _ => Err(unit(text, "an annual failure rate such as 1.9% or 0.019/y")),
-        }
-    }
-}
-
-impl FromStr for ErrorsPerByte {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<ErrorsPerByte, Error> {
-        let (number, rest) = split(text)?;
-        match per(rest) {
-            Some("bit" | "bits") => ErrorsPerByte::new(number * 8.0),
-            Some("byte" | "bytes" | "B") => ErrorsPerByte::new(number),
-            _ => Err(unit(text, "an error rate such as 1e-14/bit or 8e-14/byte")),
-        }
-    }
-}
-
-impl FromStr for Bytes {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Bytes, Error> {
-        let (number, rest) = split(text)?;
-        let factor = bytes_per(rest).ok_or_else(|| unit(text, "a size such as 144GB, 4TB or 3.6TiB"))?;
-        Bytes::new(number * factor)
-    }
-}
-
-impl FromStr for BytesPerSecond {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<BytesPerSecond, Error> {
-        let (number, rest) = split(text)?;
-        let factor = rest
-            .split_once('/')
-            .and_then(|(size, time)| Some(bytes_per(size.trim())? / (3600.0 * hours_per(time.trim())?)));
-        let factor = factor.ok_or_else(|| unit(text, "a data rate such as 27MB/s or 1.35GB/h"))?;
-        BytesPerSecond::new(number * factor)
-    }
-}
-
-impl FromStr for Fraction {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Fraction, Error> {
-        let (number, rest) = split(text)?;
-        match rest {
-            "%" => Fraction::new(number / 100.0),
-            "" => Fraction::new(number),
-            _ => Err(unit(text, "a share such as 30% or 0.3")),
-        }
-    }
-}
-
-macro_rules! text {
-    ($($quantity:ident $unit:literal),*) => {$(
-        impl fmt::Display for $quantity {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:?}{}", self.0, $unit)
-            }
-        }
-        crate::text::in_serde!($quantity);
-    )*};
-}
-text!(Hours "h", PerHour "/h", AnnualFailure "/y", ErrorsPerByte "/byte", Bytes "B", BytesPerSecond "B/s", Fraction "");
 
 #[cfg(test)]
 mod tests {
@@ -344,14 +184,16 @@ mod tests {
 
     #[test]
     fn invalid_quantities_are_refused() {
-        assert!(matches!("12".parse::<Hours>(), Err(Error::Unit { .. })));
-        assert!(matches!("1e-14".parse::<ErrorsPerByte>(), Err(Error::Unit { .. })));
-        assert!(matches!("1.9".parse::<AnnualFailure>(), Err(Error::Unit { .. })));
-        assert!(matches!("-1h".parse::<Hours>(), Err(Error::Negative(_))));
-        assert!(matches!("1e999h".parse::<Hours>(), Err(Error::NotFinite(_))));
-        assert!(matches!("1e308y".parse::<Hours>(), Err(Error::NotFinite(_))));
-        assert!(matches!("h".parse::<Hours>(), Err(Error::NoNumber(_))));
-        assert!(matches!("".parse::<Hours>(), Err(Error::NoNumber(_))));
+        use jetcell_input::quantity::QuantityError as E;
+        assert!(matches!("12".parse::<Hours>(), Err(Error::Quantity(E::NoUnit { .. }))));
+        assert!(matches!("1e-14".parse::<ErrorsPerByte>(), Err(Error::Quantity(E::NoUnit { .. }))));
+        assert!(matches!("1.9".parse::<AnnualFailure>(), Err(Error::Quantity(E::NoUnit { .. }))));
+        assert!(matches!("12 parsecs".parse::<Hours>(), Err(Error::Quantity(E::UnknownUnit { .. }))));
+        assert!(matches!("-1h".parse::<Hours>(), Err(Error::Quantity(E::Negative { .. }))));
+        assert!(matches!("1e999h".parse::<Hours>(), Err(Error::Quantity(E::TooLarge { .. }))));
+        assert!(matches!("1e308y".parse::<Hours>(), Err(Error::Quantity(E::TooLarge { .. }))));
+        assert!(matches!("h".parse::<Hours>(), Err(Error::Quantity(E::NoNumber { .. }))));
+        assert!(matches!("".parse::<Hours>(), Err(Error::Quantity(E::NoNumber { .. }))));
         assert!(matches!("101%".parse::<AnnualFailure>(), Err(Error::AnnualFailureAboveOne(_))));
         assert!(matches!("1.5".parse::<Fraction>(), Err(Error::FractionAboveOne(_))));
         assert!("12\u{fc}h".parse::<Hours>().is_err() && "5 \u{b5}B".parse::<Bytes>().is_err());

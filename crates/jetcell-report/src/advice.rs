@@ -1,10 +1,9 @@
 //! Advice for broken rules: one sentence per cause, derived from the evidence in the result.
 
+use jetcell_input::number::{plain, with_three_decimals};
 use jetcell_workload::measurement::{InstanceSample, LimitingFactor, Sample};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{Verdict, VerdictRule};
-
-use crate::number::{plain, with_three_decimals};
 
 /// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;

@@ -1,9 +1,9 @@
 //! Horizontal bars, each followed by its value.
 
+use jetcell_input::number::significant;
 use maud::{Markup, html};
 
 use crate::chart::{AxisScale, colour};
-use crate::number::significant;
 use crate::standalone::standalone;
 
 const WIDTH: f64 = 480.0;

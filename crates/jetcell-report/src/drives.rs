@@ -1,5 +1,6 @@
 //! Renders a comparison of drives for a terminal, as Markdown, as CSV, and as a page with charts.
 
+use jetcell_input::number::{decimal, signed, significant};
 use jetcell_lab::drives::{
     CheckedClaim, ClaimFinding, ComparedDrive, DriveRow, DriveSummary, RelationToFirst,
 };
@@ -9,7 +10,6 @@ use crate::bars::{BarChart, BarItem};
 use crate::chart::AxisScale;
 use crate::csv::table_csv;
 use crate::markdown::tables_markdown;
-use crate::number::{decimal, significant};
 use crate::page::ReportPage;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};
@@ -42,7 +42,7 @@ pub fn drives_html(summary: &DriveSummary) -> String {
 }
 
 fn signed_percent(percent: f64) -> String {
-    format!("{}{} %", if percent > 0.0 { "+" } else { "" }, decimal(percent, 1))
+    format!("{} %", signed(percent))
 }
 
 fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> ReportCell {

@@ -1,11 +1,11 @@
 //! Renders the verdict of a durability test for a terminal, as Markdown, and as a page.
 
+use jetcell_input::number::grouped;
 use jetcell_lab::durability::{BrokenPromise, DurabilityVerification, FailureLevel, KindTally};
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::AxisScale;
 use crate::markdown as md;
-use crate::number::grouped;
 use crate::page::ReportPage;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};

@@ -1,7 +1,7 @@
 //! Renders what fragmentation costs on a drive, for a terminal, as Markdown, and as a page with charts.
 
+use jetcell_input::number::human_bytes;
 use jetcell_lab::fragmentation::DefragmentationExperiment;
-use jetcell_workload::units::human_bytes;
 
 use crate::filesystems::{comparison, filesystems_text, notes, tables};
 use crate::fragmentation::{fragmentation_tables, fragmentation_text};

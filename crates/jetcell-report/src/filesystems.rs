@@ -1,16 +1,16 @@
 //! Renders a file system comparison for a terminal, as Markdown, and as a page with charts.
 
+use jetcell_input::number::{human_bytes, significant};
 use jetcell_lab::filesystems::{
     DifferenceSigns, FilesystemSpecification, FilesystemTest, MetricResult, TestedDirectory,
 };
 use jetcell_workload::measurement::BetterDirection;
-use jetcell_workload::units::human_bytes;
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
 use crate::drive_test::name_with_difference;
 use crate::markdown as md;
-use crate::number::{format_for_unit, significant};
+use crate::number::format_for_unit;
 use crate::page::ReportPage;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};

@@ -1,11 +1,10 @@
 //! Renders how files are fragmented on their device, for a terminal, as Markdown, and as a page.
 
+use jetcell_input::number::{decimal, human_bytes, significant};
 use jetcell_lab::drive::ExpectedCost;
 use jetcell_lab::fragmentation::Fragmentation;
-use jetcell_workload::units::human_bytes;
 
 use crate::markdown::tables_markdown;
-use crate::number::{decimal, significant};
 use crate::page::tables_html;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};

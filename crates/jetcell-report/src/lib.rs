@@ -67,7 +67,6 @@ pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 pub use fragmentation::{fragmentation_html, fragmentation_markdown, fragmentation_text};
 pub use html::html;
 pub use markdown::{markdown, tables_markdown};
-pub use number::{decimal, four_digits, grouped, significant};
 pub use page::{ReportPage, tables_html};
 pub use run_lines::run_lines;
 pub use stored::{MAX_RESULT_BYTES, RunReadError, StoredRun};

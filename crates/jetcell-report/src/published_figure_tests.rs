@@ -1,9 +1,8 @@
 //! Checks this program's arithmetic and rules against published Jetstress reports.
 
+use jetcell_input::number::rounded;
 use jetcell_workload::measurement::{IoRates, Measurement};
-use jetcell_workload::result::{
-    EsrpSummary, InstanceRow, VerdictEvidence, achieved_iops, judge, subtract, three_decimals,
-};
+use jetcell_workload::result::{EsrpSummary, InstanceRow, VerdictEvidence, achieved_iops, judge, subtract};
 use jetcell_workload::{Options, Profile, Verdict};
 use serde_json::Value;
 
@@ -94,7 +93,7 @@ fn the_summary_matches_the_printed_one() {
             ("log_disk_writes_per_sec", ours.log_writes),
             ("avg_log_write_latency_ms", ours.log_write_ms),
         ] {
-            assert_eq!(three_decimals(value), number(printed, name), "{name}");
+            assert_eq!(rounded(value, 3), number(printed, name), "{name}");
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Renders a list of runs with one line per run.
 
+use jetcell_input::number::{MIB, human_bytes, plain};
+use jetcell_input::time::duration_text;
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{RunResult, SideIo};
-use jetcell_workload::units::human_bytes;
 
-use crate::number::{duration_text, figure_text, plain};
+use crate::number::figure_text;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::tables::verdict_with_doubts;
 use crate::text_table::table_text;
@@ -52,7 +53,7 @@ fn headline(run: &RunResult) -> String {
             format!("{} IOPS", figure_text("/sec", run.achieved_transactional_iops))
         }
         TestKind::Backup => match &run.backup {
-            Some(backup) => format!("{:.1} MiB/s", backup.rate() / 1_048_576.0),
+            Some(backup) => format!("{:.1} MiB/s", backup.rate() / MIB),
             None => "–".into(),
         },
         TestKind::Recovery => match &run.recovery {

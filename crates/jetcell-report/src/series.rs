@@ -1,5 +1,6 @@
 //! Charts for a run's time series and for the curve of a search.
 
+use jetcell_input::number::{MIB, significant};
 use jetcell_workload::measurement::{
     InstanceSample, LatencyHistogram, Sample, SamplePercentiles, SaturationSearch, SaturationStep,
 };
@@ -11,9 +12,6 @@ use jetcell_workload::{RuleBound, TestKind};
 
 use crate::array_series;
 use crate::chart::{Chart, ChartSeries, HorizontalAxis};
-use crate::number::significant;
-
-const MIB: f64 = 1_048_576.0;
 
 /// Returns the charts of the samples. Machine charts are included only if the machine was sampled.
 pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use jetcell_input::number::{MIB, plain};
+use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{RunResult, SideIo};
 
 use crate::advice::advice;
-use crate::number::{duration_text, figure_text, plain};
+use crate::number::figure_text;
 use crate::tables;
 use crate::text_table::{table_text, wrap};
 
@@ -91,8 +93,8 @@ fn result_lines(result: &RunResult) -> Vec<String> {
     let backup = result.backup.as_ref().map(|backup| {
         format!(
             "{:.1} MiB/s per database, {:.1} MiB/s for {} together: {} bad pages",
-            backup.rate_per_database() / 1_048_576.0,
-            backup.rate() / 1_048_576.0,
+            backup.rate_per_database() / MIB,
+            backup.rate() / MIB,
             databases(backup.databases.len()),
             backup.bad()
         )

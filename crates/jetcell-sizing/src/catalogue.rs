@@ -1,8 +1,9 @@
 //! The catalogue of disks, a TOML file. Users can add entries, or replace entries by name.
 
+use jetcell_input::toml;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{SizingError, parse};
+use crate::error::SizingError;
 use crate::units::{DataRate, DataSize, Share};
 
 /// Built-in catalogue. Its comments document the format.
@@ -66,7 +67,7 @@ impl DiskCatalogue {
 
     /// Adds the disks in a file. A disk with an existing name replaces that entry.
     pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), SizingError> {
-        let DiskCatalogueFile { disk } = parse(file, text)?;
+        let DiskCatalogueFile { disk } = toml::parse(file, text)?;
         self.add(disk)
     }
 

@@ -2,10 +2,11 @@
 //!
 //! A configuration error is a single line that contains the location, the mistake, and what to write instead.
 
+use jetcell_input::toml;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::CatalogueDisk;
-use crate::error::{SizingError, parse};
+use crate::error::SizingError;
 use crate::platform::{Platform, PlatformChanges};
 use crate::raid::GroupLayout;
 use crate::states::SystemState;
@@ -284,7 +285,7 @@ impl Default for Share {
 impl Config {
     /// Reads and checks a configuration. `file` is the file name to use in error messages.
     pub fn read(file: &str, text: &str) -> Result<Config, SizingError> {
-        let config: Config = parse(file, text)?;
+        let config: Config = toml::parse(file, text)?;
         config.check().map_err(|mistake| SizingError(format!("{file}: {mistake}")))?;
         Ok(config)
     }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use jetcell_input::{nearest, toml};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{SizingError, nearest, parse};
+use crate::error::SizingError;
 
 /// Built-in platforms, with the evidence for every coefficient.
 pub const PLATFORMS: &str = include_str!("platforms.toml");
@@ -90,8 +91,9 @@ impl Platform {
         let platforms = all();
         platforms.get(name).cloned().ok_or_else(|| {
             let known: Vec<_> = platforms.keys().map(String::as_str).collect();
-            let hint =
-                nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            let hint = nearest(name, known.iter().copied())
+                .map(|near| format!("; did you mean \"{near}\"?"))
+                .unwrap_or_default();
             SizingError(format!("unknown platform \"{name}\"{hint} (known: {})", known.join(", ")))
         })
     }
@@ -117,7 +119,7 @@ impl Platform {
 
 /// Returns all built-in platforms.
 pub fn all() -> BTreeMap<String, Platform> {
-    parse("built-in platforms", PLATFORMS).expect("the built-in platforms are tested")
+    toml::parse("built-in platforms", PLATFORMS).expect("the built-in platforms are tested")
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use jetcell_input::number::without_zeros;
+
 /// A calculation sheet: the lines that show how a sizing was calculated.
 #[derive(Clone, Debug, Default)]
 pub struct CalculationSheet {
@@ -163,8 +165,7 @@ fn normalize_source(source: &str) -> String {
 pub fn format_short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    without_zeros(&format!("{value:.decimals$}"))
 }
 
 impl fmt::Display for CalculationSheet {

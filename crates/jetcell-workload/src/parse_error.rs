@@ -1,5 +1,6 @@
 //! Errors for text that cannot be parsed.
 
+use jetcell_input::quantity::QuantityError;
 use thiserror::Error;
 
 /// Error with a one-line description of what is wrong with a string, including a correct example where helpful.
@@ -10,5 +11,11 @@ pub struct ParseError(String);
 impl ParseError {
     pub(crate) fn new(what: impl Into<String>) -> ParseError {
         ParseError(what.into())
+    }
+}
+
+impl From<QuantityError> for ParseError {
+    fn from(error: QuantityError) -> ParseError {
+        ParseError(error.to_string())
     }
 }

@@ -11,7 +11,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
-    ("jetcell-raid-models", &[], &[]),
+    ("jetcell-raid-models", &["jetcell-input"], &[]),
     ("jetcell-power", &[], &[]),
     ("jetcell-nbd", &[], &[]),
     ("jetcell-disk-simulation", &["jetcell-input"], &[]),

@@ -11,6 +11,7 @@ mod locks;
 mod manifests;
 mod names;
 mod remedies;
+mod shared;
 mod sizes;
 mod test_files;
 mod words;
@@ -31,7 +32,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 15] = [
+pub const RULES: [RepositoryRule; 16] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -88,6 +89,11 @@ pub const RULES: [RepositoryRule; 15] = [
         name: "remedies",
         claim: "advice to recover a database without the name of the command",
         check: remedies::check,
+    },
+    RepositoryRule {
+        name: "shared",
+        claim: "copies of mechanisms that jetcell-input has for all crates",
+        check: shared::check,
     },
     RepositoryRule {
         name: "sizes",

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use jetcell_input::hex::write_hex;
+
 use crate::cell::{CellItem, ExportedCell, ValueFileRef};
 use crate::format::{DELETED_COLUMN, ValueMarker, item_value};
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn};
-use crate::value::{ExportedValue, write_hex};
+use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
 
 /// Writes a single table.

@@ -24,9 +24,11 @@ pub(crate) use parquet::ParquetTable;
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite::SqliteFile;
 
+use jetcell_input::hex::write_hex;
+
 use crate::cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
 use crate::table::TableColumn;
-use crate::value::{ExportedValue, write_hex};
+use crate::value::ExportedValue;
 
 /// Name of the column that marks rows flagged as deleted.
 pub(crate) const DELETED_COLUMN: &str = "_deleted";

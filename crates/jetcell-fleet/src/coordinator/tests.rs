@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000 * MS;
 const ERA: u64 = 1_700_000_000 * SECOND;
 
 fn config(text: &str) -> FleetConfig {
-    FleetConfig::parse(&format!("name='f'\noptions.dirs=['/d']\n{text}")).unwrap()
+    FleetConfig::parse("f.toml", &format!("name='f'\noptions.dirs=['/d']\n{text}")).unwrap()
 }
 
 /// A host with a simulated test, which takes a given time to reach each barrier.

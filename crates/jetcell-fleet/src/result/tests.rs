@@ -30,7 +30,7 @@ fn row(rank: u32, iops: f64, read_ms: f64) -> HostRow {
 }
 
 fn judged(rows: &[HostRow]) -> (FleetVerdict, String, Vec<VerdictRule>) {
-    let config = FleetConfig::parse("name='f'\nhosts=3\noptions.dirs=['/d']").unwrap();
+    let config = FleetConfig::parse("f.toml", "name='f'\nhosts=3\noptions.dirs=['/d']").unwrap();
     let fleet = Coordinator::new(config, "1", "run".into(), "epoch".into(), 0);
     judge(&fleet, rows, &CommonMeasurementWindow::from_hosts(rows))
 }

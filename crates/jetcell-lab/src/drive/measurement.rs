@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jetcell_input::number::MIB;
 use jetcell_vfs::{CancelToken, Clock, File, IoBuffer, IoReason};
 use jetcell_workload::measurement::{LatencyHistogram, LatencySummary};
 use rand::{Rng, RngCore, SeedableRng};
@@ -83,8 +84,6 @@ pub struct AccessTimePoint {
     /// Latency in milliseconds.
     pub ms: f64,
 }
-
-const MIB: f64 = (1 << 20) as f64;
 
 /// Target, clock, and options with which a step runs.
 pub(super) struct StepContext<'t> {

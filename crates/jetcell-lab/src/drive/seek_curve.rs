@@ -1,10 +1,10 @@
 //! Computes a drive's seek time by distance from a drive test.
 
+use jetcell_input::number::MIB;
+
 use super::measurement::SeekMeasurement;
 use super::result::DriveTest;
 use super::step::SEEK_CURVE;
-
-const MIB: f64 = 1_048_576.0;
 
 /// Seek times and transfer rate of a drive.
 #[derive(Clone, Debug, PartialEq)]

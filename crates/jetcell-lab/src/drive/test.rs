@@ -124,6 +124,8 @@ fn number_duplicates(targets: &mut [TestTarget]) {
 
 #[cfg(test)]
 mod tests {
+    use jetcell_input::number::MIB;
+
     use super::*;
     use crate::drive::result::TargetCosts;
     use crate::drive::simulated_drive::FakeDrive;
@@ -281,7 +283,7 @@ mod tests {
         close(1 << 20, 0.5);
         close(0, 0.0);
         // Reading 1 MiB takes 1.7 ms, plus the seeks back to the start.
-        let share = curve.bytes_per_second * 1.7e-3 / 1_048_576.0;
+        let share = curve.bytes_per_second * 1.7e-3 / MIB;
         assert!((0.85..1.0).contains(&share), "{curve:?}");
         assert_eq!(curve.drive, "disk");
         assert_eq!(SeekCurve::from_test(&found, 2), None);

@@ -150,7 +150,7 @@ mod tests {
             claim("Noise", 20.0, ""),
         ]
         .concat();
-        let list = DriveList::parse(&text).unwrap();
+        let list = jetcell_input::toml::parse::<DriveList>("a", &text).unwrap();
         let runs: Vec<_> = list
             .drives
             .iter()

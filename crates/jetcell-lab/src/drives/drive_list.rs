@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_input::error_line;
+use jetcell_input::toml::{self, TomlError};
 use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
 use jetcell_vfs::read_input;
 use jetcell_workload::measurement::BetterDirection;
@@ -19,10 +19,18 @@ const MAX_DRIVES: usize = 24;
 
 /// Reason why a list of drives to compare cannot be used.
 #[derive(Debug, Error)]
-#[error("{}: {what}", .path.display())]
-pub struct DriveListError {
-    path: PathBuf,
-    what: String,
+pub enum DriveListError {
+    /// The file is not a list of drives.
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    /// The file cannot be read, or a value in it is not valid.
+    #[error("{}: {what}", .path.display())]
+    Invalid {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        what: String,
+    },
 }
 
 /// The drives to compare, with their results and costs.
@@ -184,9 +192,10 @@ fn yes() -> bool {
 impl DriveList {
     /// Reads a list from a file. Relative paths in the list are resolved against the file's directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
-        let error_with_path = |what: String| DriveListError { path: path.into(), what };
+        let error_with_path = |what: String| DriveListError::Invalid { path: path.into(), what };
         let text = read_input(path, MAX_LIST_BYTES).map_err(|error| error_with_path(error.to_string()))?;
-        let mut list: DriveList = DriveList::parse(&text).map_err(error_with_path)?;
+        let mut list: DriveList = toml::parse(&path.display().to_string(), &text)?;
+        list.check().map_err(error_with_path)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for drive in &mut list.drives {
             let log = drive.power.as_mut().and_then(|power| power.log.as_mut());
@@ -194,16 +203,6 @@ impl DriveList {
                 *path = directory.join(&*path);
             }
         }
-        Ok(list)
-    }
-
-    pub(super) fn parse(text: &str) -> Result<DriveList, String> {
-        let list: DriveList = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
-            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            format!("{place}{}", error_line(&error.message()))
-        })?;
-        list.check()?;
         Ok(list)
     }
 
@@ -350,10 +349,10 @@ mod tests {
     fn an_invalid_drive_list_is_refused_in_one_line() {
         let with = |more: &str| format!("{TWO}{more}");
         for (text, said) in [
-            (String::new(), "missing field `drive`"),
+            (String::new(), "missing key 'drive'"),
             ("[[drive]]\nname = \"a\"\n".into(), "the list must contain 2 to 24 drives, but contains 1"),
             (TWO.replace('b', "a"), "two drives have the name a"),
-            (with("colour = 1"), "unknown field `colour`"),
+            (with("colour = 1"), "a, line 5: unknown key 'colour'"),
             (with("price = 0"), "price of b is not above 0; use a number above 0"),
             (with("price = -3.0"), "above 0"),
             (with("power = { watts = 3 }"), "the meter's scope is missing; add scope"),
@@ -390,7 +389,8 @@ mod tests {
             (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is not a percentage"),
             ("drive = [".into(), "line 1"),
         ] {
-            let found = DriveList::parse(&text).unwrap_err();
+            let parsed = toml::parse("a", &text).map_err(|error| error.to_string());
+            let found = parsed.and_then(|list: DriveList| list.check()).unwrap_err();
             assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use jetcell_input::hex::hex;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate};
 use thiserror::Error;
 
@@ -245,7 +246,7 @@ impl<'s> FilesystemMaker<'s> {
                     (top.join("cipher"), self.work.path().join(format!("{}-plain", one.number)));
                 make_directory(&cipher)?;
                 make_directory(&plain)?;
-                let password: String = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
+                let password = hex(&self.key);
                 let run = |words: &[&Path]| {
                     let mut command = Command::new("gocryptfs");
                     command.arg("-q").args(words);

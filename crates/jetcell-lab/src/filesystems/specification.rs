@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_input::error_line;
+use jetcell_input::toml;
 use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
 
@@ -68,27 +68,23 @@ impl FilesystemSpecification {
         let error_with_path = |what: String| format!("{}: {what}", path.display());
         let text = read_input(path, MAX_LIST_BYTES)
             .map_err(|error| error_with_path(format!("cannot be read: {error}")))?;
-        FilesystemSpecification::parse_list(&text).map_err(error_with_path)
+        FilesystemSpecification::parse_list(&path.display().to_string(), &text)
     }
 
-    fn parse_list(text: &str) -> Result<Vec<FilesystemSpecification>, String> {
-        let list: SpecificationList = toml::from_str(text).map_err(|error| {
-            let line =
-                error.span().map_or(0, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
-            format!("line {line}: {}", error_line(&error.message()))
-        })?;
-        let mut all = list.filesystem;
+    fn parse_list(source: &str, text: &str) -> Result<Vec<FilesystemSpecification>, String> {
+        let list = toml::parse(source, text).map_err(|error| error.to_string())?;
+        let SpecificationList { filesystem: mut all } = list;
         if all.is_empty() {
-            return Err(
-                "expected at least one file system; add a [[filesystem]] section with kind = \"ext4\"".into(),
-            );
+            return Err(format!(
+                "{source}: expected at least one file system; add a [[filesystem]] section with kind = \"ext4\""
+            ));
         }
         for one in &mut all {
             if one.name.is_empty() {
                 one.name = one.kind.name().into();
             }
         }
-        check(&all)?;
+        check(&all).map_err(|what| format!("{source}: {what}"))?;
         Ok(all)
     }
 }
@@ -132,6 +128,7 @@ mod tests {
     #[test]
     fn a_list_has_names_options_and_defaults() {
         let all = FilesystemSpecification::parse_list(
+            "a",
             "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"small blocks\"\n\
              mkfs_options = [\"-b\", \"1024\"]\nmount_options = [\"noatime\"]\nfill_percent = 50\naging_rounds = 2\n",
         )
@@ -147,7 +144,7 @@ mod tests {
             ("", "expected at least one file system"),
             ("[[filesystem]]\n", "kind"),
             ("[[filesystem]]\nkind = \"fat\"\n", "line 2: "),
-            ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "line 3: unknown field `fil`"),
+            ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "a, line 3: unknown key 'fil'"),
             ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent must be at most 80"),
             ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 300\n", "line 3: "),
             ("[[filesystem]]\nkind = \"xfs\"\n[[filesystem]]\nkind = \"xfs\"\n", "\"xfs\" is used twice"),
@@ -155,7 +152,7 @@ mod tests {
             ("[[filesystem]]\nkind = \"xfs\"\nname = \"a\\u0007\"\n", "control characters"),
             ("filesystem = 3\n", "line 1: "),
         ] {
-            let found = FilesystemSpecification::parse_list(text).unwrap_err();
+            let found = FilesystemSpecification::parse_list("a", text).unwrap_err();
             assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
         }
     }

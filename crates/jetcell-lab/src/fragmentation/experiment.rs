@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
+use jetcell_input::number::{MIB, decimal, signed};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::measurement::BetterDirection;
@@ -18,8 +19,6 @@ use crate::filesystems::{ComparedMetric, FilesystemTest, ROWS, row};
 const READ_BYTES: u64 = 256 << 10;
 /// Number of reads that a backup keeps in flight.
 const BACKUP_DEPTH: u64 = 8;
-const MIB: f64 = 1_048_576.0;
-
 /// Rows of the mail load, followed by the two rates from [`read_rates`].
 pub const EXPERIMENT_ROWS: [ComparedMetric; ROWS.len() + 2] = {
     let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", BetterDirection::Higher); ROWS.len() + 2];
@@ -75,9 +74,7 @@ fn answer(comparison: &FilesystemTest) -> String {
     };
     let is_slower = |found: &Difference| found.significant && found.percent < 0.0;
     let shown = |found: &Difference| {
-        // Adding 0.0 turns -0.0 into 0.0.
-        let percent = (found.percent * 10.0).round() / 10.0 + 0.0;
-        format!("{percent:+.1} % ± {:.1} %", found.half_width.unwrap_or_default())
+        format!("{} % ± {} %", signed(found.percent), decimal(found.half_width.unwrap_or_default(), 1))
     };
     let verdict = match (is_slower(&load), is_slower(&scan), is_slower(&backup)) {
         (true, ..) => "Yes: the mail load is slower on the scattered file.",
@@ -194,7 +191,7 @@ mod tests {
         assert!(answer_of(4, 0.5, 0.5, 1.0).starts_with("Yes: the mail load is slower"));
         let typical = answer_of(4, 1.0, 0.55, 0.98);
         assert!(typical.starts_with("Not for the mail load. A scan and a backup are slower"), "{typical}");
-        assert!(typical.contains("transactional I/O +0.0 % ± 1.3 %, scan -45.0 % ± 0.7 %"), "{typical}");
+        assert!(typical.contains("transactional I/O 0.0 % ± 1.3 %, scan -45.0 % ± 0.7 %"), "{typical}");
         assert!(
             typical.ends_with(
                 "of up to 1.3 % for the mail load is not excluded; more turns narrow the interval."

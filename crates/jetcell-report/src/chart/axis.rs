@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::number::significant;
+use jetcell_input::number::{plain, significant};
 
 /// Maximum value that can be drawn. Larger values are drawn at the edge, which keeps the axis arithmetic finite.
 pub(super) const MAX_VALUE: f64 = 1e15;
@@ -155,5 +155,5 @@ pub(super) fn short_label_below(value: f64, highest: f64) -> String {
         _ if value.abs() < 5e-4 => return format!("{value:.0e}"),
         _ => return significant(value),
     };
-    crate::number::plain(value / divisor) + suffix
+    plain(value / divisor) + suffix
 }

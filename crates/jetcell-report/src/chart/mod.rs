@@ -10,13 +10,13 @@ mod axis;
 mod drawing;
 mod readout;
 
+use jetcell_input::number::significant;
 use jetcell_workload::RuleBound;
 use maud::{Markup, PreEscaped, html};
 
 pub use self::axis::{AxisScale, HorizontalAxis};
 pub(crate) use self::drawing::colour;
 use self::drawing::{MAX_SERIES, swatch};
-use crate::number::significant;
 use crate::standalone::standalone;
 
 /// A limit that exceeds the values by more than this factor is named but not drawn, because it would flatten the

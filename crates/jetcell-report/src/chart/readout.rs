@@ -1,11 +1,11 @@
 //! Chart values for `report.js`, which shows them at the mouse pointer or at the position selected with the arrow
 //! keys.
 
+use jetcell_input::number::{four_digits, significant};
 use serde_json::{Value, json};
 
 use super::drawing::MAX_SERIES;
 use super::{Chart, ChartSeries, HorizontalAxis};
-use crate::number::{four_digits, significant};
 
 /// Maximum number of positions with values. In a longer series, each position shows a range.
 const MAX_PLACES: usize = 200;

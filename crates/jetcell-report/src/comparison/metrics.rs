@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jetcell_input::number::MIB;
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{
     ConfidenceInterval, InstanceSample, LatencySummary, Repetitions, Sample,
@@ -17,8 +18,6 @@ use crate::StoredRun;
 use crate::chart::{Chart, ChartSeries};
 use crate::series::{backup_over_time, replay_over_time, side_over_time};
 use crate::tables::IntervalSelector;
-
-const MIB: f64 = 1_048_576.0;
 
 /// I/O kinds in order of importance, with the percentiles to show for each.
 const LATENCIES: [(&str, &str, &[PercentileColumn]); 3] = [
@@ -60,7 +59,7 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
         }
     };
     let mib = |value: fn(&BackupTestResult) -> f64| {
-        move |run: &RunResult| single_value(value(run.backup.as_ref()?) / 1_048_576.0)
+        move |run: &RunResult| single_value(value(run.backup.as_ref()?) / MIB)
     };
     let load = |run: &RunResult| run.measured_seconds > 0.0;
     let mut all = vec![

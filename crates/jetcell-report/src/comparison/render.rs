@@ -1,5 +1,6 @@
 //! Renders a comparison as text, HTML, Markdown, CSV, and JSON.
 
+use jetcell_input::number::signed;
 use jetcell_workload::Verdict;
 use jetcell_workload::measurement::ConfidenceInterval;
 use maud::html as markup;
@@ -9,7 +10,7 @@ use super::{
     BetterDirection, ComparisonMetric, DifferenceFinding, DifferingSetting, RunComparison, SIGN_EXPLANATION,
     label,
 };
-use crate::number::{decimal, format_for_unit};
+use crate::number::format_for_unit;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::tables::verdict_with_doubts;
 use crate::text_table::{table_text, wrap};
@@ -204,7 +205,7 @@ fn runs(comparison: &RunComparison) -> ReportTable {
         let base = if number == comparison.base { "base" } else { "" };
         let words = verdict_with_doubts(column.verdict, column.doubts.len());
         let verdict = ReportCell::with_judgement(words, column.verdict == Verdict::Pass);
-        let measured = crate::number::duration_text(column.measured_seconds);
+        let measured = jetcell_input::time::duration_text(column.measured_seconds);
         vec![label(number).into(), column.name.as_str().into(), base.into(), verdict, measured.into()]
     };
     ReportTable::text_columns("Runs", &["Run", "Name", "", "Verdict", "Measured"])
@@ -293,7 +294,7 @@ fn name(metric: &ComparisonMetric) -> String {
 /// Formats a difference. It is coloured only if the repetitions show that there is one.
 fn difference(metric: &ComparisonMetric, base: usize, run: usize) -> ReportCell {
     let Some(delta) = metric.delta(base, run) else { return "–".into() };
-    let percent = percent(delta);
+    let percent = signed(delta);
     match metric.finding(base, run) {
         Some(DifferenceFinding::NotShown) => format!("({percent})").into(),
         Some(DifferenceFinding::Different) if metric.better != BetterDirection::Neither => {
@@ -312,11 +313,6 @@ const fn finding_word(finding: DifferenceFinding) -> &'static str {
 
 const fn interval_bounds(interval: ConfidenceInterval) -> (f64, f64) {
     (interval.mean - interval.half_width, interval.mean + interval.half_width)
-}
-
-fn percent(delta: f64) -> String {
-    let sign = if delta > 0.0 { "+" } else { "" };
-    format!("{sign}{}", decimal(delta, 1))
 }
 
 /// Lists a setting's values with the runs that have them: `4 (run 1, run 3), 8 (run 2)`.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use jetcell_input::number::human_bytes;
 use jetcell_workload::Verdict;
 use jetcell_workload::result::RunResult;
-use jetcell_workload::units::human_bytes;
 use serde_json::Value;
 
 use super::{ComparedRun, DifferingSetting, label};

@@ -2,15 +2,16 @@
 
 mod page;
 
+use jetcell_input::number::{decimal, human_bytes, signed, significant};
+use jetcell_input::time::duration_text;
 use jetcell_lab::Difference;
 use jetcell_lab::drive::{DriveTest, StepFigure, StepMeasurement, StepResult, TargetKind, TestedTarget};
 use jetcell_workload::measurement::LatencySummary;
-use jetcell_workload::units::human_bytes;
 
 pub use page::drive_test_html;
 
 use crate::markdown::tables_markdown;
-use crate::number::{decimal, duration_text, format_for_unit, significant};
+use crate::number::format_for_unit;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};
 
@@ -177,8 +178,7 @@ fn costs(test: &DriveTest) -> Option<ReportTable> {
 /// Formats a difference from the first target, such as `+17.9 %`, and its interval.
 pub(crate) fn difference(found: &Difference) -> (String, String) {
     let interval = found.half_width.map(|half| format!("± {}", format_for_unit("%", half)));
-    let sign = if found.percent > 0.0 { "+" } else { "" };
-    (format!("{sign}{} %", format_for_unit("%", found.percent)), interval.unwrap_or_default())
+    (format!("{} %", signed(found.percent)), interval.unwrap_or_default())
 }
 
 /// Formats a name with its difference from the first: `btrfs: -60.3 % ± 51.2`.

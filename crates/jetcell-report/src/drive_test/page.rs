@@ -1,5 +1,6 @@
 //! Renders a drive test as a page with charts. All targets share each chart.
 
+use jetcell_input::number::MIB;
 use jetcell_lab::drive::{
     DriveTest, SeekMeasurement, StepFigure, StepGroup, StepMeasurement, StepResult, TestStep,
 };
@@ -13,8 +14,6 @@ use crate::page::ReportPage;
 use crate::series::{PER_DECADE, mode_text};
 
 const GIB: f64 = (1 << 30) as f64;
-const MIB: f64 = (1 << 20) as f64;
-
 /// Renders a test's charts, tables, and remarks as a single file.
 pub fn drive_test_html(test: &DriveTest) -> String {
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();

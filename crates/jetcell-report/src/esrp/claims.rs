@@ -1,5 +1,6 @@
 //! Checks figures quoted in the author's text or in a published paper.
 
+use jetcell_input::number::{rounded, with_three_decimals};
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{EsrpSummary, InstanceRow};
 
@@ -8,7 +9,6 @@ use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
 use crate::esrp::configuration::{LogReadClaim, PublishedClaims, SummaryClaim};
 use crate::esrp::figure::StatedNumber;
 use crate::esrp::tested_server::{ChecksumVerification, ServerTest};
-use crate::number::{rounded, with_three_decimals};
 
 /// Adds checks for all claims.
 pub(crate) fn check(claims: &PublishedClaims, servers: &[ServerTests], checks: &mut ConsistencyChecks) {

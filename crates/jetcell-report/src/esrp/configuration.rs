@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::error_line;
+use jetcell_input::toml;
 use jetcell_vfs::read_input;
 use jetcell_workload::{ConfigurationError, TestKind};
 use serde::Deserialize;
@@ -172,9 +172,9 @@ impl SubmissionConfiguration {
         let text = read_input(path, MAX_CONFIGURATION_BYTES).map_err(|error| {
             mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
         })?;
-        let mut configuration =
-            SubmissionConfiguration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
-                .map_err(|what| mistake(what.to_string()))?;
+        let mut configuration: SubmissionConfiguration =
+            toml::parse(&format!("--esrp {}", path.display()), &text)
+                .map_err(|error| ConfigurationError::new(error.to_string()))?;
         let from = path.parent().unwrap_or(Path::new(""));
         for (name, directory) in &mut configuration.servers {
             let found = from.join(&*directory).canonicalize();
@@ -186,18 +186,6 @@ impl SubmissionConfiguration {
             })?;
         }
         Ok(configuration)
-    }
-
-    /// Parses the file's text. An error names the line.
-    fn parse(text: &str) -> Result<SubmissionConfiguration, ConfigurationError> {
-        toml::from_str(text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-            let what = error_line(&error.message())
-                .replace("unknown field", "unknown key")
-                .replace("missing field", "missing key");
-            ConfigurationError::new(format!("line {line}: {what}"))
-        })
     }
 }
 

@@ -1,14 +1,14 @@
 //! Checks on the results: whether the tables in a report agree with each other, and whether the servers' tests match.
 
+use jetcell_input::number::{MIB, plain, rounded, with_three_decimals};
+use jetcell_input::time::duration_text;
 use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
 use jetcell_workload::{TestKind, Verdict};
 
 use crate::esrp::aggregate::{ServerTests, tests_of_kind};
 use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
 use crate::esrp::tested_server::{AverageMethod, ServerTest};
-use crate::number::{duration_text, plain, rounded, with_three_decimals};
 
-const MIB: f64 = 1_048_576.0;
 /// Tolerance for printed rates, which have three decimals.
 const RATE_TOLERANCE: f64 = 0.0015;
 /// Tolerance for backups, whose printed seconds are truncated.

@@ -232,7 +232,7 @@ fn verdicts(submission: &EsrpSubmission) -> ReportTable {
             test.window
                 .map_or("not given".into(), |window| window.start.format("%Y-%m-%d %H:%M:%S").to_string())
                 .into(),
-            measured.map_or("not given".into(), crate::number::duration_text).into(),
+            measured.map_or("not given".into(), jetcell_input::time::duration_text).into(),
         ]
     });
     ReportTable { columns, ..ReportTable::text_columns("Tests", &[]) }.rows(rows)

@@ -3,11 +3,10 @@
 
 use std::fmt;
 
-use jetcell_workload::ParseError;
+use jetcell_input::number::{rounded, without_zeros};
+use jetcell_input::quantity::{QuantityError, number_and_unit};
 use jetcell_workload::units::ByteSize;
 use serde::Deserialize;
-
-use crate::number::rounded;
 
 /// A non-negative number as the author wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -28,8 +27,7 @@ impl StatedNumber {
     /// Formats the computed figure with one more decimal than this figure, which makes a difference visible.
     pub(crate) fn format_like(self, computed: f64) -> String {
         let decimals = (self.decimals() + 1).min(6);
-        let text = format!("{:.decimals$}", rounded(computed, decimals));
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
+        without_zeros(&format!("{:.decimals$}", rounded(computed, decimals)))
     }
 
     /// Returns the number of decimals in the number's shortest form.
@@ -95,8 +93,8 @@ pub(crate) struct StatedCapacity {
 }
 
 impl TryFrom<String> for StatedCapacity {
-    type Error = ParseError;
-    fn try_from(written: String) -> Result<StatedCapacity, ParseError> {
+    type Error = QuantityError;
+    fn try_from(written: String) -> Result<StatedCapacity, QuantityError> {
         let ByteSize(bytes) = written.parse()?;
         Ok(StatedCapacity { written, bytes })
     }
@@ -112,10 +110,8 @@ impl StatedCapacity {
 
     /// Returns the unit and the number of decimals.
     fn unit(&self) -> (&str, usize) {
-        let written = self.written.trim();
-        let end = written.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(written.len());
-        let (number, unit) = written.split_at(end);
-        (unit.trim(), number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+        let (number, unit) = number_and_unit(self.written.trim()).unwrap_or_default();
+        (unit, number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
     }
 
     /// Returns the number of bytes in one unit.

@@ -1,10 +1,10 @@
 //! Converts one of this program's runs to published results.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
+use jetcell_input::number::{MIB, human_bytes};
 use jetcell_workload::result::{
     DatabaseBackup, InstanceRow, ReplayedDatabase, RunResult, total_log_reads, total_reads,
 };
-use jetcell_workload::units::human_bytes;
 use jetcell_workload::{RunPhase, TestKind};
 
 use crate::chart::Chart;
@@ -15,7 +15,6 @@ use crate::series::{charts, distributions, test_charts};
 use crate::stored::StoredRun;
 use crate::tables;
 
-const MIB: f64 = 1_048_576.0;
 /// Tables that are omitted when empty.
 const OPTIONAL_TABLES: [&str; 2] = ["Repetitions", "Open Loop"];
 /// Number of pages at the start of a database that hold its header and the header's copy, one page each.

@@ -1,8 +1,10 @@
 //! Result tables: performance, backup, and replay, for each server and for all servers combined.
 
+use jetcell_input::number::decimal;
+
 use crate::esrp::aggregate::{BackupRate, PerformanceTotals, ReplayRate};
 use crate::esrp::tested_server::ServerTest;
-use crate::number::{count, decimal, three_grouped};
+use crate::number::{count, three_grouped};
 use crate::table::{ReportCell, ReportTable};
 
 /// Returns a table with the performance results of one or more servers.

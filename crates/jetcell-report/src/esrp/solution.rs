@@ -1,7 +1,7 @@
 //! Checks whether the figures in the solution's tables follow from each other and from the results.
 
+use jetcell_input::number::{human_bytes, plain};
 use jetcell_workload::TestKind;
-use jetcell_workload::units::human_bytes;
 
 use crate::esrp::aggregate::{ServerTests, tests_of_kind};
 use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
@@ -10,7 +10,6 @@ use crate::esrp::configuration::{
 };
 use crate::esrp::figure::{StatedCapacity, StatedNumber};
 use crate::esrp::tested_server::ServerTest;
-use crate::number::plain;
 
 /// Ratios between two printed sizes that denote the same size in decimal and binary units. Each unit prefix step,
 /// such as from GB to TB, contributes a factor of 1.024.

@@ -1,14 +1,13 @@
 //! Tables 1 to 4 of the document: the tested solution as described by the author, completed with values from the
 //! results.
 
-use jetcell_workload::units::human_bytes;
+use jetcell_input::number::{human_bytes, plain, plain_grouped};
 
 use crate::esrp::aggregate::ServerTests;
 use crate::esrp::configuration::{
     DiskDescription, ExchangeDescription, HardwareDescription, SoftwareDescription, SubmissionConfiguration,
 };
 use crate::esrp::solution::{SolutionCapacity, loads};
-use crate::number::{plain, plain_grouped};
 use crate::table::{ReportCell, ReportTable};
 
 /// Remark for a figure that the author did not state.

@@ -335,20 +335,23 @@ fn configuration_errors_are_one_line() {
         line
     };
     for (text, expected) in [
-        ("vendor = 'x'", ": line 1: missing key `title`"),
+        ("vendor = 'x'", ", line 1: missing key 'title'"),
         (
             "title = 'x'\n[disks]\ncuont = 3",
-            ": line 3: unknown key `cuont`, expected one of `model`, `raw_capacity`",
+            ", line 3: unknown key 'cuont'; the nearest known key is 'count'",
         ),
-        ("title = 'x'\n[disks]\ncount = -3", ": line 3: expected a number from 0 to 1e15"),
-        ("title = 'x'\n[disks]\ncount = nan", ": line 3: expected a number from 0 to 1e15"),
-        ("title = 'x'\n[disks]\nraw_capacity = '1 XB'", "could not parse '1 XB'; try a value such as 256MiB"),
+        ("title = 'x'\n[disks]\ncount = -3", ", line 3: disks.count: expected a number from 0 to 1e15"),
+        ("title = 'x'\n[disks]\ncount = nan", ", line 3: disks.count: expected a number from 0 to 1e15"),
+        (
+            "title = 'x'\n[disks]\nraw_capacity = '1 XB'",
+            "'1 XB' does not have a valid unit; try a value such as 256MiB",
+        ),
         (
             "title = 'x'\n[exchange]\nmailboxes_per_database = [1]",
-            "line 3: expected a number, or a list of the minimum",
+            "line 3: exchange.mailboxes_per_database: expected a number, or a list of the minimum",
         ),
-        ("title = ", ": line 1: "),
-        ("\u{1b}[2J", ": line 1: "),
+        ("title = ", ", line 1: "),
+        ("\u{1b}[2J", ", line 1: "),
     ] {
         let line = mistake(text.as_bytes());
         assert!(line.contains(expected), "{text}: {line}");

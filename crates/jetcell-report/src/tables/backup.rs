@@ -1,12 +1,12 @@
 //! Tables for a backup test.
 
+use jetcell_input::number::{MIB, signed};
+use jetcell_input::time::clock;
 use jetcell_workload::result::{BackupCost, BackupTestResult, DatabaseBackup, LoadFigures, RunResult};
 
 use super::jetstress::io_table;
 use crate::number::{count, figure};
 use crate::table::{ReportCell, ReportColumn, ReportTable};
-
-const MIB: f64 = 1_048_576.0;
 
 /// Returns the backup tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
@@ -51,12 +51,6 @@ fn statistics(backup: &BackupTestResult) -> ReportTable {
         })
 }
 
-/// Formats seconds as `hh:mm:ss`, truncating fractions of a second like Jetstress.
-fn clock(seconds: f64) -> String {
-    let whole = seconds as u64;
-    format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
-}
-
 fn pages(backup: &BackupTestResult) -> ReportTable {
     let columns = ["Pages", "Read again", "Corrected bits", "Bad"];
     let mut table = ReportTable::numbers("Pages of the Backup", "Database", columns);
@@ -76,8 +70,7 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
 
 fn cost(cost: &BackupCost) -> ReportTable {
     let row = |name: &str, alone: f64, together: f64| -> Vec<ReportCell> {
-        let change =
-            if alone > 0.0 { format!("{:+.1}", (together / alone - 1.0) * 100.0) } else { "–".into() };
+        let change = if alone > 0.0 { signed((together / alone - 1.0) * 100.0) } else { "–".into() };
         vec![name.into(), figure(name, alone), figure(name, together), change.into()]
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);

@@ -1,8 +1,8 @@
 //! Table with a run's energy.
 
+use jetcell_input::number::decimal;
 use jetcell_workload::result::RunResult;
 
-use crate::number::decimal;
 use crate::table::ReportTable;
 
 /// Returns the energy table, for runs with a meter.

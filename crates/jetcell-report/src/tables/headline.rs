@@ -1,13 +1,12 @@
 //! Content of the first screen: the tested storage, and the few figures that summarize the result.
 
+use jetcell_input::number::{MIB, human_bytes, signed, significant};
+use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::units::human_bytes;
 
-use crate::number::{decimal, duration_text, figure, figure_text, significant};
+use crate::number::{figure, figure_text};
 use crate::table::{ReportCell, ReportTable};
-
-const MIB: f64 = 1_048_576.0;
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
 pub(crate) fn test_description(result: &RunResult) -> Vec<String> {
@@ -94,8 +93,7 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
     let repetitions = result.analysis.repetitions.as_ref();
     let target = result.configuration.target_iops.map(|target| {
         let margin = (result.achieved_transactional_iops / target - 1.0) * 100.0;
-        let sign = if margin > 0.0 { "+" } else { "" };
-        format!("target {}, {sign}{} %", figure_text("/sec", target), decimal(margin, 1))
+        format!("target {}, {} %", figure_text("/sec", target), signed(margin))
     });
     let interval = |of: Option<ConfidenceInterval>| of.map(|interval| super::half_width("/sec", &interval));
     let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];

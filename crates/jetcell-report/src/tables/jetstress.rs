@@ -1,16 +1,16 @@
 //! Jetstress's report tables, with the same titles, rows, columns, units, and formats.
 
+use jetcell_input::number::{MIB, plain};
+use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
 use super::half_width;
-use crate::number::{bytes, count, duration_text, figure, plain};
+use crate::number::{bytes, count, figure};
 use crate::table::{ReportCell, ReportTable};
 
 pub(crate) const INSTANCES: &str = "MSExchange Database ==> Instances";
-const MIB: f64 = 1_048_576.0;
-
 pub(super) fn summary(result: &RunResult) -> ReportTable {
     let verdict = match result.verdict {
         Verdict::Pass => "Pass",

@@ -1,5 +1,6 @@
 //! Tables about maintenance that runs concurrently with the load.
 
+use jetcell_input::number::{decimal, signed};
 use jetcell_workload::measurement::{ConfidenceInterval, DefragSummary, TaskImpact};
 use jetcell_workload::result::RunResult;
 
@@ -114,7 +115,7 @@ pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
 
 fn difference(percent: &ConfidenceInterval) -> ReportCell {
     let significant = percent.mean.abs() > percent.half_width;
-    let text = format!("{:+.1} ± {:.1}", percent.mean, percent.half_width);
+    let text = format!("{} ± {}", signed(percent.mean), decimal(percent.half_width, 1));
     ReportCell::from(if significant { text } else { format!("{text}, not significant") })
 }
 

@@ -1,10 +1,12 @@
 //! Tables that are not part of a Jetstress report.
 
+use jetcell_input::number::MIB;
+use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
 use super::{IntervalSelector, half_width, half_width_ms};
-use crate::number::{count, duration_text, figure, figure_text, latency_ms};
+use crate::number::{count, figure, figure_text, latency_ms};
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns a table of latency percentiles for each I/O kind.
@@ -201,7 +203,7 @@ pub(super) fn disks(result: &RunResult) -> ReportTable {
         let queues = result.analysis.host_samples.iter().flat_map(|host| &host.disks);
         let highest =
             queues.filter(|one| one.device == disk.device).map(|one| one.queue).fold(disk.queue, f64::max);
-        let mib = |bytes: f64| bytes / 1_048_576.0;
+        let mib = |bytes: f64| bytes / MIB;
         let figures = [
             disk.reads_per_second,
             disk.writes_per_second,

@@ -133,7 +133,7 @@ fn limit(rule: &VerdictRule) -> ReportCell {
     let sign = if rule.bound == RuleBound::AtMost { '≤' } else { '≥' };
     let text = |value: &str| format!("{sign} {value}");
     let limit = figure(&rule.name, rule.limit);
-    ReportCell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
+    ReportCell::number(text(&limit.text), text(&jetcell_input::number::plain(rule.limit)))
 }
 
 /// Tables that make no sense for a backup without load.

@@ -1,10 +1,11 @@
 //! Tables for a recovery test.
 
+use jetcell_input::number::{plain, with_three_decimals, without_zeros};
 use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{count, figure_text, plain, with_three_decimals};
+use crate::number::{count, figure_text};
 use crate::table::{ReportCell, ReportTable};
 
 /// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
@@ -41,7 +42,7 @@ fn statistics(recovery: &RecoveryTestResult) -> ReportTable {
 
 /// Formats seconds in Jetstress's unit, which is 100 ns.
 fn ticks(seconds: f64) -> String {
-    format!("{seconds:.7}").trim_end_matches('0').trim_end_matches('.').to_string()
+    without_zeros(&format!("{seconds:.7}"))
 }
 
 fn per_log(recovery: &RecoveryTestResult) -> ReportTable {

@@ -1,11 +1,11 @@
 //! Tables for a replication test.
 
+use jetcell_input::number::{decimal, human_bytes, plain, with_three_decimals};
 use jetcell_workload::result::{
     MissingLog, ReplicationPart, ReplicationTestResult, RunResult, SideFigure, SideIo,
 };
-use jetcell_workload::units::human_bytes;
 
-use crate::number::{count, decimal, figure_text, plain, with_three_decimals};
+use crate::number::{count, figure_text};
 use crate::table::{ReportCell, ReportTable};
 
 /// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since

@@ -1,10 +1,12 @@
 //! Tables for a stress test.
 
 use chrono::DateTime;
+use jetcell_input::number::signed;
+use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Trend;
 use jetcell_workload::result::{RunResult, TestPart};
 
-use crate::number::{duration_text, figure};
+use crate::number::figure;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns the stress test tables, or none for other tests.
@@ -72,14 +74,14 @@ fn trends(result: &RunResult) -> ReportTable {
     let mut table = ReportTable::numbers("Trends over the Run", "Figure", columns);
     table.columns.push(ReportColumn { name: "Finding".into(), number: false });
     let row = |trend: &Trend| {
-        let signed = |value: f64| -> ReportCell { format!("{value:+.4}").into() };
+        let slope = |value: f64| -> ReportCell { format!("{value:+.4}").into() };
         vec![
             trend.figure.as_str().into(),
             figure(&trend.figure, trend.median),
-            signed(trend.per_hour),
-            signed(trend.low_per_hour),
-            signed(trend.high_per_hour),
-            format!("{:+.1}", trend.change * 100.0).into(),
+            slope(trend.per_hour),
+            slope(trend.low_per_hour),
+            slope(trend.high_per_hour),
+            signed(trend.change * 100.0).into(),
             if trend.drifts { ReportCell::with_judgement("drift", false) } else { "no drift".into() },
         ]
     };

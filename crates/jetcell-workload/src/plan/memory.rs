@@ -1,11 +1,12 @@
 //! Checks whether the process can get the memory and threads that a run needs, before the run allocates any of them.
 
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
 use crate::memory_budget::MemoryBudget;
 use crate::profile::{Profile, default_cache};
 use crate::start_error::{StartError, fail_start};
-use crate::units::{ByteSize, human_bytes};
+use crate::units::ByteSize;
 
 /// Memory needed in addition to the cache: log buffers, version store, transfers, and the program itself.
 const BASE_BYTES: u64 = 256 << 20;

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::number::human_bytes;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::engine::StorageEngine;
@@ -13,7 +14,7 @@ use crate::layout::InstancePlan;
 use crate::machine::Mount;
 use crate::profile::{DatabaseSource, Profile, RecoveryMode, TestKind};
 use crate::start_error::{StartError, fail_start};
-use crate::units::{ByteSize, DatabaseSize, human_bytes};
+use crate::units::{ByteSize, DatabaseSize};
 
 /// Disk space needed by a circular log stream: checkpoint depth, reserve logs and a margin.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;

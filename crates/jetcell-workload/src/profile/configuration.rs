@@ -1,10 +1,9 @@
 //! Reads a configuration file: TOML, or the XML of Microsoft's Jetstress. The format is determined by the content,
 //! not by the file name.
 
-use std::io::Read;
 use std::path::Path;
 
-use jetcell_vfs::open_input;
+use jetcell_vfs::read_input;
 
 use super::TestKind;
 use super::configuration_error::ConfigurationError;
@@ -31,34 +30,20 @@ impl TestConfiguration {
         test: TestKind,
         given: &Options,
     ) -> Result<TestConfiguration, Vec<ConfigurationError>> {
-        let shown = path.display();
-        let single_error = |what: String| vec![ConfigurationError::new(format!("--config {shown}: {what}"))];
-        let bytes = read_bounded(path).map_err(|error| single_error(format!("cannot be read: {error}")))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(single_error(
-                "the file is larger than 1 MiB, the maximum for a configuration; use a different file".into(),
-            ));
+        let source = format!("--config {}", path.display());
+        let text = read_input(path, MAX_FILE)
+            .map_err(|error| vec![ConfigurationError::new(format!("{source}: cannot be read: {error}"))])?;
+        let xml = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if !jetstress::is_xml(xml) {
+            return toml::parse(&source, &text)
+                .map(|options| TestConfiguration { options, notes: Vec::new() });
         }
-        let text = String::from_utf8(bytes).map_err(|_| {
-            single_error("the file is not UTF-8 text; save it as UTF-8 or use a different file".into())
+        let import = jetstress::parse(xml, test, given).map_err(|mistakes| {
+            let with_path = |what| ConfigurationError::new(format!("{source}, {what}"));
+            mistakes.iter().map(with_path).collect::<Vec<_>>()
         })?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let parsed = if jetstress::is_xml(text) {
-            jetstress::parse(text, test, given)
-                .map(|import| TestConfiguration { options: import.options, notes: import.notes })
-        } else {
-            toml::parse(text).map(|options| TestConfiguration { options, notes: Vec::new() })
-        };
-        parsed.map_err(|mistakes| {
-            mistakes.iter().map(|what| ConfigurationError::new(format!("--config {shown}, {what}"))).collect()
-        })
+        Ok(TestConfiguration { options: import.options, notes: import.notes })
     }
-}
-
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_input(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -86,7 +71,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_a_configuration_is_refused() {
         assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
-        assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
+        assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1024 KiB"));
         let endless =
             TestConfiguration::read(Path::new("/dev/zero"), TestKind::Performance, &Options::default())
                 .unwrap_err();

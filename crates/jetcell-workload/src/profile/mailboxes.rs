@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigurationError, Options};
 use crate::units::{ByteSize, DatabaseSize};
 
-const MIB: u64 = 1 << 20;
-
 /// Mailboxes that the storage must support.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MailboxRequirement {
@@ -68,8 +66,9 @@ impl MailboxRequirement {
     pub(super) fn database_size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
         let total =
             u128::from(self.count) * u128::from(self.quota.0) * 100 / u128::from(100 + growth_percent);
-        let mib = total.div_ceil(u128::from(MIB) * databases.max(1) as u128);
-        ByteSize(u64::try_from(mib).unwrap_or(u64::MAX).saturating_mul(MIB)).into()
+        let unit = ByteSize::mib(1).0;
+        let mib = total.div_ceil(u128::from(unit) * databases.max(1) as u128);
+        ByteSize(u64::try_from(mib).unwrap_or(u64::MAX).saturating_mul(unit)).into()
     }
 
     /// Returns how many mailboxes the given number of database reads and writes per second supports.

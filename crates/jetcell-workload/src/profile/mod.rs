@@ -209,7 +209,7 @@ fn jetstress_pause() -> TimeSpan {
 
 /// Mix of the four operations, as percentages that add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "insert, delete, replace and read")]
 pub struct Mix {
     /// Percentage of inserts.
     pub insert: u8,

@@ -60,7 +60,8 @@ macro_rules! parsed {
     ($($type:ident)*) => {$(
         impl OptionValue for $type {
             fn read(text: &OsStr) -> Result<$type, ParseError> {
-                utf8(text)?.parse()
+                let value = utf8(text)?.parse()?;
+                Ok(value)
             }
 
             fn show(&self) -> String {

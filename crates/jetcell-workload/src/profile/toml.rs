@@ -3,9 +3,7 @@
 //!
 //! The example also serves as the list of known keys. A key that does not appear in it is a mistake.
 
-use jetcell_input::{error_line, shortened_name};
-use serde::Deserialize;
-use toml::de::{DeTable, DeValue, Deserializer};
+use jetcell_input::toml::{TomlError, parse_with_example};
 
 use super::configuration_error::ConfigurationError;
 use super::options::{Options, RecordOptions, ThresholdOptions};
@@ -14,88 +12,11 @@ use super::{DatabaseSource, Profile, Thresholds};
 /// A complete configuration with comments, which resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Returns the line number of a byte offset, starting at 1.
-fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
-}
-
 /// Parses a configuration. Each unknown key is reported with its line and the most similar known key.
-pub(super) fn parse(text: &str) -> Result<Options, Vec<ConfigurationError>> {
-    let wrong = |error: toml::de::Error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let line = line_of(text, offset);
-        // The value alone does not identify the key.
-        let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
-        let key = key.map(|key| format!("{}: ", shortened_name(key))).unwrap_or_default();
-        vec![ConfigurationError::new(format!("line {line}: {key}{}", plain(&error_line(&error.message()))))]
-    };
-    let document = DeTable::parse(text).map_err(wrong)?;
-    let unknown = unknown_keys(text, document.get_ref());
-    if !unknown.is_empty() {
-        return Err(unknown);
-    }
-    Options::deserialize(Deserializer::from(document)).map_err(wrong)
-}
-
-/// Replaces Rust type names with words that users understand.
-fn plain(message: &str) -> String {
-    let mut message = message.to_string();
-    let words = [
-        ("expected a boolean", "expected true or false"),
-        ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
-        ("expected path string", "expected a string"),
-        ("expected struct Mix", "expected insert, delete, replace and read"),
-        ("expected struct RecordOptions", "expected a table"),
-        ("expected struct ThresholdOptions", "expected a table"),
-    ];
-    for (from, to) in words {
-        message = message.replace(from, to);
-    }
-    for kind in ["usize", "u64", "u32", "u8", "f64"] {
-        message = message.replace(&format!("expected {kind}"), "expected a number in its valid range");
-    }
-    message
-}
-
-fn unknown_keys(text: &str, document: &DeTable<'_>) -> Vec<ConfigurationError> {
-    let known = complete_table();
-    let mut found = Vec::new();
-    for (key, value) in document {
-        let Some(expected) = known.get(key.get_ref().as_ref()) else {
-            found.push(unknown_key(text, key, "", &known));
-            continue;
-        };
-        if let (toml::Value::Table(expected), DeValue::Table(inner)) = (expected, value.get_ref()) {
-            let unknown = inner.keys().filter(|key| !expected.contains_key(key.get_ref().as_ref()));
-            found.extend(unknown.map(|unknown| unknown_key(text, unknown, key.get_ref(), &known)));
-        }
-    }
-    found
-}
-
-fn unknown_key(
-    text: &str,
-    key: &toml::Spanned<std::borrow::Cow<'_, str>>,
-    table: &str,
-    known: &toml::Table,
-) -> ConfigurationError {
-    let line = line_of(text, key.span().start);
-    let written = &*shortened_name(key.get_ref());
-    let plain = known.keys().map(|key| ("", key));
-    let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
-    let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));
-    // If several keys are equally similar, prefer one in the same table.
-    let nearest =
-        plain.chain(nested).min_by_key(|(place, key)| (strsim::osa_distance(key, written), *place != table));
-    let near = match nearest {
-        Some((place, key)) if place == table => format!("the nearest known key is '{key}'"),
-        Some(("", key)) => {
-            format!("the nearest known key is '{key}', which belongs before the first [table]")
-        }
-        Some((place, key)) => format!("the nearest known key is '{key}' in [{place}]"),
-        None => String::new(),
-    };
-    ConfigurationError::new(format!("line {line}: unknown key '{written}'; {near}"))
+pub(super) fn parse(source: &str, text: &str) -> Result<Options, Vec<ConfigurationError>> {
+    parse_with_example(source, text, &complete_text()).map_err(|mistakes: Vec<TomlError>| {
+        mistakes.iter().map(|mistake| ConfigurationError::new(mistake.to_string())).collect()
+    })
 }
 
 /// Returns the example with all keys, including the keys that are commented out.
@@ -107,15 +28,10 @@ fn complete_text() -> String {
     EXAMPLE.lines().map(uncomment).collect()
 }
 
-fn complete_table() -> toml::Table {
-    // The text is compiled into the program, and a test verifies that it parses.
-    complete_text().parse().unwrap_or_default()
-}
-
 /// Returns options with a value for every key.
 #[cfg(test)]
 pub(super) fn complete() -> Options {
-    parse(&complete_text()).unwrap()
+    parse("example", &complete_text()).unwrap()
 }
 
 impl Profile {
@@ -217,15 +133,19 @@ mod tests {
     use super::*;
     use testkit::{TestRequirement, skip};
 
+    fn complete_table() -> toml::Table {
+        complete_text().parse().unwrap()
+    }
+
     fn mistakes(text: &str) -> String {
-        let found = parse(text).unwrap_err();
+        let found = parse("a", text).unwrap_err();
         found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn the_example_gives_the_defaults() {
         let dirs = || vec!["d".into()];
-        let example = Options { dirs: dirs(), ..parse(EXAMPLE).unwrap() };
+        let example = Options { dirs: dirs(), ..parse("example", EXAMPLE).unwrap() };
         let nothing = Options { dirs: dirs(), ..Options::default() };
         assert_eq!(example.resolve().unwrap(), nothing.resolve().unwrap());
     }
@@ -277,20 +197,20 @@ mod tests {
     fn a_typo_names_the_line_and_the_nearest_key() {
         assert_eq!(
             mistakes("threads = 4\nthraeds = 5\n"),
-            "line 2: unknown key 'thraeds'; the nearest known key is 'threads'"
+            "a, line 2: unknown key 'thraeds'; the nearest known key is 'threads'"
         );
         assert_eq!(
             mistakes("[thresholds]\n\naverage_databse_read_ms = 5\n[mix]\ninserts = 1\n"),
-            "line 5: unknown key 'inserts'; the nearest known key is 'insert'\n\
-             line 3: unknown key 'average_databse_read_ms'; the nearest known key is 'average_database_read_ms'"
+            "a, line 3: unknown key 'average_databse_read_ms'; the nearest known key is 'average_database_read_ms'\n\
+             a, line 5: unknown key 'inserts'; the nearest known key is 'insert'"
         );
         assert_eq!(
             mistakes("short_byte = 3"),
-            "line 1: unknown key 'short_byte'; the nearest known key is 'short_bytes' in [records]"
+            "a, line 1: unknown key 'short_byte'; the nearest known key is 'short_bytes' in [records]"
         );
         assert_eq!(
             mistakes("[mix]\nthread = 3"),
-            "line 2: unknown key 'thread'; the nearest known key is 'threads', which belongs before the first [table]"
+            "a, line 2: unknown key 'thread'; the nearest known key is 'threads', which belongs before the first [table]"
         );
     }
 
@@ -299,23 +219,32 @@ mod tests {
         for (text, expected) in [
             (
                 "threads = 'four'",
-                "line 1: threads: invalid type: string \"four\", expected a number in its valid range",
+                "a, line 1: threads: invalid type: string \"four\", expected a number in its valid range",
             ),
-            ("\nsize = '1XB'", "line 2: size: could not parse '1XB'; try a value such as 256MiB or 80%"),
-            ("size = -4", "line 1: size: expected a size such as 256MiB, or a time such as 60s"),
-            ("cache = [1]", "line 1: cache: expected a size such as 256MiB, or a time such as 60s"),
-            ("duration = 'soon'", "line 1: duration: could not parse 'soon'; try a value such as 60s or 2h"),
+            (
+                "\nsize = '1XB'",
+                "a, line 2: size: '1XB' does not have a valid unit; try a value such as 256MiB or 80%",
+            ),
+            ("size = -4", "a, line 1: size: '-4' is negative; try a value such as 256MiB or 80%"),
+            ("cache = [1]", "a, line 1: cache: expected a number, or text in quotes"),
+            (
+                "duration = 'soon'",
+                "a, line 1: duration: could not parse 'soon'; try a value such as 60s or 2h",
+            ),
             (
                 "lazy_percent = 300",
-                "line 1: lazy_percent: invalid value: integer `300`, expected a number in its valid range",
+                "a, line 1: lazy_percent: invalid value: integer `300`, expected a number in its valid range",
             ),
-            ("open = 1", "line 1: open: invalid type: integer `1`, expected true or false"),
+            ("open = 1", "a, line 1: open: invalid type: integer `1`, expected true or false"),
             (
                 "dirs = 'd'",
-                "line 1: dirs: invalid type: string \"d\", expected a list such as [\"a\", \"b\"]",
+                "a, line 1: dirs: invalid type: string \"d\", expected a list such as [\"a\", \"b\"]",
             ),
-            ("[mix]\ninsert = 1", "line 1: missing field `delete`"),
-            ("mix = 3", "line 1: mix: invalid type: integer `3`, expected insert, delete, replace and read"),
+            ("[mix]\ninsert = 1", "a, line 1: missing key 'mix.delete'"),
+            (
+                "mix = 3",
+                "a, line 1: mix: invalid type: integer `3`, expected insert, delete, replace and read",
+            ),
         ] {
             assert_eq!(mistakes(text), expected, "{text}");
         }
@@ -325,17 +254,17 @@ mod tests {
     fn text_that_is_not_toml_is_refused() {
         let deep = format!("size = {}", "[".repeat(200_000));
         for text in ["threads", "threads = ", "= 4", "threads = 1\nthreads = 2", "\u{1b}[2J", &deep] {
-            assert!(mistakes(text).starts_with("line "), "{text}");
+            assert!(mistakes(text).starts_with("a, line "), "{text}");
         }
     }
 
     #[test]
     fn a_profile_reads_back_from_toml_and_json() {
         let text = "dirs=['d']\nduration='90s'\ntarget_iops=270.0\npage_size='8KiB'\nsize='80%'\nseed=3";
-        let profile = parse(text).unwrap().resolve().unwrap();
+        let profile = parse("a", text).unwrap().resolve().unwrap();
         let json = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&json).unwrap(), profile);
-        assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
+        assert_eq!(parse("a", &profile.to_toml()).unwrap().resolve().unwrap(), profile);
         let complete = Options {
             force: None,
             resume: None,
@@ -347,6 +276,6 @@ mod tests {
             ..complete()
         };
         let profile = complete.resolve().unwrap();
-        assert_eq!(parse(&profile.to_toml()).unwrap().resolve().unwrap(), profile);
+        assert_eq!(parse("a", &profile.to_toml()).unwrap().resolve().unwrap(), profile);
     }
 }

@@ -146,12 +146,6 @@ impl EsrpSummary {
     }
 }
 
-/// Rounds to three decimals, with halves rounded away from zero, as in the published tables. A decimal half that has
-/// no exact binary representation still counts as a half.
-pub fn three_decimals(value: f64) -> f64 {
-    (value * 1000.0 * (1.0 + 1e-12)).round() / 1000.0
-}
-
 /// Combines one kind of I/O over several intervals. The interval totals are added up and divided once.
 pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRates {
     let (mut seconds, mut count, mut bytes, mut ms) = (0.0, 0.0, 0.0, 0.0);
@@ -253,8 +247,9 @@ mod tests {
 
     #[test]
     fn halves_are_rounded_away_from_zero() {
-        let rounded: Vec<f64> =
-            [17.66225, 2.0755, 1.2925, 1.9685, 1.3375, -1.9685].map(three_decimals).into();
+        let rounded: Vec<f64> = [17.66225, 2.0755, 1.2925, 1.9685, 1.3375, -1.9685]
+            .map(|value| jetcell_input::number::rounded(value, 3))
+            .into();
         assert_eq!(rounded, [17.662, 2.076, 1.293, 1.969, 1.338, -1.969]);
     }
 }

@@ -107,13 +107,15 @@ impl BackupTestResult {
 
 #[cfg(test)]
 mod tests {
+    use jetcell_input::number::MIB;
+
     use super::*;
 
     #[test]
     fn backup_rates_match_the_published_test() {
         // JS13 of the ESRP paper: 87.29, 80.36, 80.07 and 80.93 MB/s, which add up to 328.65 for the server.
         let database = |mib: f64| {
-            let bytes = (mib * 100.0 * 1_048_576.0) as u64;
+            let bytes = (mib * 100.0 * MIB) as u64;
             let counters = BackupCounters { bytes, ..BackupCounters::default() };
             DatabaseBackup { seconds: 100.0, counters, ..DatabaseBackup::default() }
         };
@@ -121,7 +123,7 @@ mod tests {
             databases: [87.29, 80.36, 80.07, 80.93].map(database).into(),
             ..BackupTestResult::default()
         };
-        let mib = |rate: f64| (rate / 1_048_576.0 * 10_000.0).round() / 10_000.0;
+        let mib = |rate: f64| (rate / MIB * 10_000.0).round() / 10_000.0;
         assert_eq!((mib(backup.rate()), mib(backup.rate_per_database())), (328.65, 82.1625));
         assert_eq!(BackupTestResult::default().rate_per_database(), 0.0);
     }

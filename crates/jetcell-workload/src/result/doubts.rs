@@ -1,9 +1,10 @@
 //! Doubts: reasons why a run's figures may not reflect the capability of the storage, even though all rules are met.
 
+use jetcell_input::number::{grouped, human_bytes};
+
 use crate::measurement::{ConfidenceInterval, LimitingFactor, LogCopySummary, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::{BackupTestResult, ReplicationTestResult, RunAnalysis};
-use crate::units::{grouped, human_bytes};
 
 /// Minimum duration of a measurement in seconds. A shorter one may fall between two checkpoints, or measure only a
 /// device cache.
@@ -88,8 +89,8 @@ pub(crate) fn doubts(inputs: &DoubtInputs<'_>) -> Option<Vec<String>> {
         doubt(wide(iops), &|| {
             format!(
                 "the confidence interval of the I/O per second is wide: {} ± {}: raise --repeat or --duration",
-                grouped(iops.mean.round() as u64),
-                grouped(iops.half_width.round() as u64)
+                grouped(iops.mean),
+                grouped(iops.half_width)
             )
         });
     }

@@ -32,9 +32,7 @@ use crate::profile::{Profile, TestKind};
 use crate::verdict::{Verdict, VerdictRule};
 
 pub use alone::StandaloneLoad;
-pub use arithmetic::{
-    EsrpSummary, achieved_iops, subtract, three_decimals, total, total_log_reads, total_reads,
-};
+pub use arithmetic::{EsrpSummary, achieved_iops, subtract, total, total_log_reads, total_reads};
 pub use backup::{BackupCost, BackupSample, BackupTestResult, DatabaseBackup, LoadFigures};
 pub(crate) use doubts::{DoubtInputs, doubts};
 pub use energy::RunEnergy;

@@ -1,5 +1,7 @@
 //! Writes settings and figures to the test log, using Jetstress's wording for lines that Jetstress also logs.
 
+use jetcell_input::number::MIB;
+
 use crate::layout::RunPlan;
 use crate::measurement::SaturationSearch;
 use crate::observer::Observer;
@@ -9,8 +11,7 @@ use crate::result::RunAnalysis;
 /// Logs the settings in Jetstress's wording.
 pub(crate) fn settings(profile: &Profile, plan: &RunPlan, observer: &mut dyn Observer) {
     let (mix, limits) = (&profile.mix, &profile.thresholds);
-    observer
-        .log(&format!("Database cache settings: (maximum: {:.1} MB)", plan.cache_bytes as f64 / 1048576.0));
+    observer.log(&format!("Database cache settings: (maximum: {:.1} MB)", plan.cache_bytes as f64 / MIB));
     observer.log(&format!(
         "Database read latency thresholds: (average: {} msec/read, maximum: {} msec/read)",
         limits.average_database_read_ms, limits.maximum_database_read_ms

@@ -9,10 +9,7 @@ use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::profile::TestConfiguration;
-use jetcell_workload::units::{DatabaseSize, TimeSpan};
-use jetcell_workload::{
-    ConfigurationError, Observer, Options, ParseError, RunPhase, StopSignal, TestKind, run,
-};
+use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, StopSignal, TestKind, run};
 use serde::Serialize;
 
 use crate::console;
@@ -166,14 +163,4 @@ fn space_used(directory: &Path) -> (u64, u64) {
 /// Formats a result as JSON.
 pub fn json(result: &impl Serialize) -> String {
     jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
-}
-
-/// Parses a size.
-pub fn size(text: &str) -> Result<DatabaseSize, String> {
-    text.parse().map_err(|error: ParseError| error.to_string())
-}
-
-/// Parses a time span.
-pub fn span(text: &str) -> Result<TimeSpan, String> {
-    text.parse().map_err(|error: ParseError| error.to_string())
 }

@@ -9,15 +9,16 @@ use jetcell_backup::{BackupOptions, BackupProgress, CancelToken};
 use jetcell_copies::{
     CopyError, DirectorySource, LogSource, Reseed, ReseedPlan, SeedOptions, StreamDirectory, seed_stopped,
 };
+use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
+use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
-use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
 use crate::commands::copies::explain_copy_error;
 use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
-use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::commands::transfer_progress::{TransferProgress, stop_on_signals};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -58,8 +59,8 @@ pub struct ReseedArgs {
     #[arg(long, requires = "incremental")]
     or_full: bool,
     /// Limit the disk transfer rate of a full reseed, and the rate of data received from another host
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,

@@ -6,12 +6,13 @@ use std::time::Instant;
 use clap::Args;
 use ese_format::LogTime;
 use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
 use serde_json::json;
 
 use crate::commands::backup::{backup_list, explain_backup_error, refuse_inside, vfs};
 use crate::commands::replay_end::{ReplayEnd, until};
-use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -50,8 +51,8 @@ pub struct RestoreArgs {
     #[arg(long)]
     force: bool,
     /// Limit the rate of disk transfers
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,

@@ -5,16 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::quantity::ByteRate;
 use jetcell_remote::{
     ExportedDirectories, RemoteServer, ServeError, ServerLimits, ServerTlsFiles, is_address,
 };
 use jetcell_vfs::host_name;
-use jetcell_workload::units::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::commands::remote::{confined_vfs, links_in, token_in};
-use crate::commands::transfer_progress::rate;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -62,8 +61,8 @@ pub struct ServeArgs {
     #[arg(long)]
     allow_handover: bool,
     /// Limit the combined read rate of all clients
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Maximum number of concurrent clients that have presented the token
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_clients: u16,

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
+use jetcell_input::time::format_duration;
 
 use crate::console;
-use crate::live::format_duration;
 use crate::outcome::CommandError;
 use crate::progress_line::{ProgressLine, completed_share};
 
@@ -30,7 +31,7 @@ impl TransferProgress {
     /// and Ctrl-C cancels the transfer.
     pub fn start(
         title: &'static str,
-        rate: Option<ByteSize>,
+        rate: Option<ByteRate>,
     ) -> Result<(TransferProgress, TransferControl), CommandError> {
         let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
@@ -40,7 +41,7 @@ impl TransferProgress {
     /// Like [`TransferProgress::start`], but `cancel` cancels the transfer.
     pub fn with_cancel(
         title: &'static str,
-        rate: Option<ByteSize>,
+        rate: Option<ByteRate>,
         cancel: CancelToken,
     ) -> (TransferProgress, TransferControl) {
         let now = Instant::now();
@@ -84,16 +85,6 @@ fn show(shown: &mut TransferProgressState, title: &'static str, progress: Backup
     console::print_note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
 }
 
-/// Parses a rate such as `50MB/s`.
-pub fn rate(text: &str) -> Result<ByteSize, String> {
-    let rate: ByteSize = text.trim().trim_end_matches("/s").parse().map_err(|_| invalid_rate(text))?;
-    if rate.0 == 0 { Err(invalid_rate(text)) } else { Ok(rate) }
-}
-
-fn invalid_rate(text: &str) -> String {
-    format!("could not parse `{text}` as a rate; try a value such as 50MB/s")
-}
-
 /// Installs a signal handler. The first signal cancels the work, and the second one ends the process.
 pub fn stop_on_signals(cancel: CancelToken) -> Result<(), CommandError> {
     let handler = move || {
@@ -104,17 +95,4 @@ pub fn stop_on_signals(cancel: CancelToken) -> Result<(), CommandError> {
     };
     ctrlc::set_handler(handler)
         .map_err(|error| format!("could not install the Ctrl-C handler: {error}").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_have_a_unit_or_are_bytes() {
-        assert_eq!(rate("50MB/s"), Ok(ByteSize(50_000_000)));
-        assert_eq!(rate("1MiB"), Ok(ByteSize(1 << 20)));
-        assert_eq!(rate("4096"), Ok(ByteSize(4096)));
-        assert!(["", "fast", "0", "-1MB/s"].iter().all(|wrong| rate(wrong).is_err()));
-    }
 }

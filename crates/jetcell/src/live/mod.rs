@@ -16,7 +16,7 @@ pub use copy_metrics::{CopyFigures, CopyMonitor};
 pub use metrics::MetricsServer;
 pub use monitor::RunMonitor;
 pub use monitor_observer::MonitorObserver;
-pub use progress::{RunProgressDisplay, format_duration};
+pub use progress::RunProgressDisplay;
 pub use run_metrics::RunMetrics;
 pub use screen::{Screen, restore_terminal};
 

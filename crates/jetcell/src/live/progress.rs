@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use jetcell_input::number::human_bytes;
+use jetcell_input::time::format_duration;
 use jetcell_workload::RunPhase;
-use jetcell_workload::units::human_bytes;
 
 use super::{MonitorState, RunIoRates};
 use crate::console::print_note;
@@ -101,17 +102,6 @@ pub fn describe_rates(rates: &RunIoRates) -> String {
     text
 }
 
-/// Formats a time span as `45s`, `3m05s`, `2h07m`, or `1d03h`.
-pub fn format_duration(span: Duration) -> String {
-    let seconds = span.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86400, seconds / 3600 % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,12 +137,5 @@ mod tests {
             progress.line(&next, start + Duration::from_secs(121)),
             Some(RunPhase::Verify.title().to_string())
         );
-    }
-
-    #[test]
-    fn times_are_formatted_compactly() {
-        for (seconds, text) in [(59, "59s"), (185, "3m05s"), (7620, "2h07m"), (97_200, "1d03h")] {
-            assert_eq!(format_duration(Duration::from_secs(seconds)), text);
-        }
     }
 }

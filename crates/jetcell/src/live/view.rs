@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jetcell_input::time::format_duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -11,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Wrap};
 
 use super::monitor::HISTORY_DURATION;
-use super::progress::{describe_rates, format_duration};
+use super::progress::describe_rates;
 use super::{MonitorState, RunIoRates};
 
 /// Number of test log lines below the charts.

@@ -62,7 +62,7 @@ fn runs_from_two_servers_form_one_document() {
     let paper = fs::read_to_string(cell.path("paper.md")).unwrap();
     assert!(paper.starts_with("# Two servers\n"), "{paper}");
     let achieved = |result: &Value| result["achieved_transactional_iops"].as_f64().unwrap();
-    let both = jetcell_report::decimal(2.0 * achieved(&RUN.0), 3);
+    let both = jetcell_input::number::decimal(2.0 * achieved(&RUN.0), 3);
     let row = format!("| Achieved Transactional I/O per Second | {both} |");
     assert!(paper.contains(&row), "{row}: {paper}");
 
@@ -121,7 +121,11 @@ fn invalid_document_input_is_refused() {
             "use runs of performance",
         ),
         (&["good.toml", "good.toml"], "good.toml: truncated or damaged", ""),
-        (&["typo.toml", "run"], "--esrp typo.toml: line 2: unknown key `vendro`", "expected one of `title`"),
+        (
+            &["typo.toml", "run"],
+            "--esrp typo.toml, line 2: unknown key 'vendro'",
+            "the nearest known key is 'vendor'",
+        ),
         (&["noise.toml", "run"], "--esrp noise.toml: cannot be read", "prints an example"),
         (&["run", "run"], "--esrp run: cannot be read: Is a directory", "prints an example"),
         (

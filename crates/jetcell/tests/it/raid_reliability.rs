@@ -102,8 +102,8 @@ fn a_file_is_equivalent_to_options_and_options_take_precedence() {
     );
     assert_eq!(json(&["--config", file, "--groups", "2"])["inputs"]["groups"], 2);
     for (content, part) in [
-        ("afr = \"1.9\"\n", "line 1: \"1.9\" does not have a valid unit"),
-        ("\nraid = 5\n", "line 2: unknown field"),
+        ("afr = \"1.9\"\n", "line 1: afr: '1.9' has no unit; try a value such as 1.9%"),
+        ("\nraid = 5\n", "line 2: unknown key 'raid'"),
         ("[", "line 1"),
     ] {
         std::fs::write(file, content).unwrap();

@@ -60,7 +60,7 @@ fn a_simulated_experiment_is_compared_with_published_figures() {
     for (from, to, what) in [
         ("read_share = 0.5", "read_share = 2", "load.read_share must be between 0 and 1"),
         ("drive = \"15k-146\"", "drive = \"floppy\"", "unknown drive \"floppy\""),
-        ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown field"),
+        ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown key 'size'"),
         ("drives = 11", "drives = 3", "log.drives must be between 4 and 64"),
     ] {
         cell.write("wrong.toml", short.replacen(from, to, 1));

@@ -1,10 +1,11 @@
 //! A published report's tables under Jetstress's titles, for the appendix.
 
+use jetcell_input::number::decimal;
 use jetcell_workload::TestKind;
 use jetcell_workload::result::InstanceRow;
 
 use super::{PublishedIo, PublishedTest};
-use crate::number::{count, decimal, three_grouped};
+use crate::number::{count, three_grouped};
 use crate::table::{ReportCell, ReportTable};
 use crate::tables::INSTANCES;
 

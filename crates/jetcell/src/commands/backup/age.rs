@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use jetcell_input::time::format_in_two_units;
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
@@ -73,29 +74,4 @@ pub fn print_backup_age(
     };
     console::print_json_or_lines(json, &text);
     Ok(if in_time { CommandOutcome::Good } else { CommandOutcome::Findings })
-}
-
-/// Formats a duration in its two largest units.
-fn format_in_two_units(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
-        (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (days, hours, _) => format!("{days} d {hours} h"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duration_shows_the_two_largest_units() {
-        let cases = [(5, "5 s"), (65, "1 min 5 s"), (3720, "1 h 2 min"), (90_000, "1 d 1 h")];
-        for (seconds, text) in cases {
-            assert_eq!(format_in_two_units(Duration::from_secs(seconds)), text);
-        }
-    }
 }

@@ -15,13 +15,15 @@ use jetcell_backup::{
     BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
 };
 use jetcell_copies::{CopyError, CopyState, ReplayPause};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
-use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::commands::recover::files;
-use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -72,8 +74,8 @@ pub struct BackupArgs {
     #[arg(long, value_name = "BACKUP")]
     base: Option<PathBuf>,
     /// Limit the rate of disk transfers
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Remove logs from the source that are in the backup, if all databases were shut down cleanly
     #[arg(long, conflicts_with_all = ["copy", "differential"])]
     remove_logs: bool,
@@ -203,7 +205,7 @@ impl BackupArgs {
             return Ok(self.base.clone());
         }
         let set = RecoverySet::find(vfs, files).map_err(|error| explain_backup_error(&error.into()))?;
-        let stream: String = set.signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let stream = set.signature.to_hex();
         let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
         let fits = |found: &&CompleteBackup| {
             let kinds: &[BackupType] = match self.kind() {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, CancelToken, VerifyOptions, VerifySubset, verify};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
 use serde_json::json;
 
 use crate::commands::backup::{explain_backup_error, vfs};
@@ -45,7 +46,7 @@ pub struct BackupCheckOptions {
 pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOutcome, CommandError> {
     let BackupCheckOptions { subset, only_new, throttle, json, .. } = *options;
     let rate = match throttle {
-        Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
+        Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteRate(rate)),
         Some(CheckThrottle::Pause(_)) => {
             return Err("a pause cannot be used with backups; specify a rate such as 20MB/s".into());
         }
@@ -125,6 +126,9 @@ fn as_text(directory: &Path, verified: &BackupVerification) -> String {
     jetcell_input::printable_rows(&lines)
 }
 
+/// Percentage of a backup.
+const PERCENT: QuantityKind = QuantityKind::new(units::percent, "10%").with_max(100.0);
+
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
 pub fn subset(text: &str) -> Result<VerifySubset, String> {
     let wrong =
@@ -134,16 +138,11 @@ pub fn subset(text: &str) -> Result<VerifySubset, String> {
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);
         return if (1..=of).contains(&part) { Ok(VerifySubset::Part(part, of)) } else { Err(wrong()) };
     }
-    if let Some(percent) = text.strip_suffix('%') {
-        let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
-        return if percent > 0.0 && percent <= 100.0 {
-            Ok(VerifySubset::Percent(percent))
-        } else {
-            Err(wrong())
-        };
+    if text.ends_with('%') {
+        let percent = PERCENT.parse(text).ok().filter(|percent| *percent > 0.0);
+        return percent.map(VerifySubset::Percent).ok_or_else(wrong);
     }
-    let bytes: ByteSize = text.parse().map_err(|_| wrong())?;
-    if bytes.0 == 0 { Err(wrong()) } else { Ok(VerifySubset::Bytes(bytes.0)) }
+    positive(text).map(|ByteSize(bytes)| VerifySubset::Bytes(bytes)).map_err(|_| wrong())
 }
 
 #[cfg(test)]

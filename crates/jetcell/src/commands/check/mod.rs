@@ -14,6 +14,7 @@ use ese_check::{
 };
 use ese_format::PageNumber;
 use jetcell_backup::VerifySubset;
+use jetcell_input::quantity::{QuantityKind, units};
 use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
@@ -257,34 +258,19 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     }
 }
 
+/// Rate of a throttle. A number without a unit could be a pause or a rate.
+const THROTTLE_RATE: QuantityKind = QuantityKind::new(units::bytes_per_second, "20MB/s");
+/// Pause of a throttle.
+const THROTTLE_PAUSE: QuantityKind = QuantityKind::new(units::microseconds, "5ms");
+
 fn throttle(text: &str) -> Result<CheckThrottle, CommandError> {
-    let wrong = || {
+    let pause = THROTTLE_PAUSE.parse_whole(text).map(Duration::from_micros).map(CheckThrottle::Pause);
+    let rate = || THROTTLE_RATE.parse_whole(text).ok().filter(|rate| *rate > 0);
+    pause.ok().or_else(|| rate().map(CheckThrottle::BytesPerSecond)).ok_or_else(|| {
         CommandError::from(format!(
             "could not parse `{text}` as a pause or a rate; try a value such as 5ms or 20MB/s"
         ))
-    };
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let unit = unit.trim().to_ascii_lowercase();
-    let pause =
-        |seconds: f64| Duration::try_from_secs_f64(seconds).map(CheckThrottle::Pause).map_err(|_| wrong());
-    let rate = |factor: f64| {
-        let bytes = (number * factor) as u64;
-        if bytes == 0 { Err(wrong()) } else { Ok(CheckThrottle::BytesPerSecond(bytes)) }
-    };
-    match unit.strip_suffix("/s").unwrap_or(&unit) {
-        "us" => pause(number / 1e6),
-        "ms" => pause(number / 1e3),
-        "s" => pause(number),
-        "kb" => rate(1e3),
-        "kib" => rate(1024.0),
-        "mb" | "" => rate(1e6),
-        "mib" => rate(1_048_576.0),
-        "gb" => rate(1e9),
-        "gib" => rate(1_073_741_824.0),
-        _ => Err(wrong()),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -297,7 +283,8 @@ mod tests {
         assert_eq!(throttle("0.5s"), Ok(CheckThrottle::Pause(Duration::from_millis(500))));
         assert_eq!(throttle("20MB/s"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
         assert_eq!(throttle("1MiB"), Ok(CheckThrottle::BytesPerSecond(1 << 20)));
-        assert_eq!(throttle("20"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
+        let refused = throttle("20").unwrap_err().to_string();
+        assert!(refused.ends_with("try a value such as 5ms or 20MB/s"), "{refused}");
         for wrong in ["", "ms", "-5ms", "5 lightyears", "0MB/s", "1e400s", "999999999999999999999s"] {
             assert!(throttle(wrong).is_err(), "{wrong}");
         }

@@ -9,12 +9,12 @@ use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
     Severity,
 };
+use jetcell_input::time::format_duration;
 use jetcell_input::{Printable, printable_rows};
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
-use crate::live::format_duration;
 use crate::progress_line::{ProgressLine, completed_share};
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.

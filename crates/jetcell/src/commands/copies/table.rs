@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyLag, CopyState, health};
+use jetcell_input::number::human_bytes;
 use jetcell_input::printable;
 use jetcell_remote::HostAddress;
 use jetcell_vfs::{Clock, RealClock, host_name};
-use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
 use super::{CopiesSide, RegisteredCopyReport, copy_json, is_fit, registered_json};

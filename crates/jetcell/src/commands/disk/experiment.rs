@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_input::quantity::QuantityError;
 use jetcell_lab::filesystems::{TurnLimits, compare};
 use jetcell_lab::fragmentation::{
     DEFAULT_FRAGMENT_BYTES, DefragmentationExperiment, EXPERIMENT_ROWS, FileMap, FilePlacement,
@@ -17,7 +18,7 @@ use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 use crate::commands::disk::fragmentation::find_databases;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories, size, span,
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
 };
 use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
@@ -55,13 +56,13 @@ pub struct FragmentationExperiment {
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
     /// Size of the database [default: 1GiB, or as in --config]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE")]
     size: Option<DatabaseSize>,
     /// Size of each piece of the scattered file, 4KiB to 1GiB
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULT_FRAGMENT_BYTES), value_parser = piece)]
     piece: ByteSize,
     /// Measured time of each turn on each file [default: 60s, or as in --config]
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME")]
     duration: Option<TimeSpan>,
     /// Configuration file for jetcell test performance with further options for the load
     #[arg(long, value_name = "FILE")]
@@ -78,7 +79,7 @@ pub struct FragmentationExperiment {
 }
 
 fn piece(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    let size: ByteSize = text.parse().map_err(|error: QuantityError| error.to_string())?;
     if (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
         Ok(size)
     } else {

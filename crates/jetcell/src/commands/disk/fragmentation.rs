@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::quantity::positive;
 use jetcell_lab::drive::{ExpectedCost, SeekCurve};
 use jetcell_lab::fragmentation::{FileMap, Fragmentation};
 use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_text};
@@ -45,7 +46,7 @@ pub struct ShowFragmentation {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Read size; may be repeated [default: 32KiB, one page, and 256KiB, one read of the background scan]
-    #[arg(long = "read", value_name = "SIZE", value_parser = read_size)]
+    #[arg(long = "read", value_name = "SIZE", value_parser = positive::<ByteSize>)]
     reads: Vec<ByteSize>,
     /// Also show the expected cost of the fragmentation on a drive, based on a result of jetcell disk test for that
     /// drive
@@ -76,15 +77,6 @@ struct FragmentationOutput {
 impl FragmentationOutput {
     fn json(&self) -> String {
         jetcell_input::json_pretty(self).expect("text and numbers can be written as JSON") + "\n"
-    }
-}
-
-fn read_size(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-    if size.0 == 0 {
-        Err("the read size must not be zero; try a value such as 32KiB".into())
-    } else {
-        Ok(size)
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_input::quantity::positive;
+use jetcell_input::time::format_duration;
 use jetcell_lab::drive::{
     DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
     is_step, test,
@@ -23,7 +25,6 @@ use crate::commands::result_directory::store;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print_json_or_lines};
-use crate::live::format_duration;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::ProgressLine;
 
@@ -84,7 +85,7 @@ pub struct DiskTest {
 #[derive(Args)]
 pub struct MeasurementOptions {
     /// Size of the file that is created in a directory
-    #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "500MB")]
     size: ByteSize,
     /// Run only these steps; their names are in result.json and in the documentation
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
@@ -94,7 +95,7 @@ pub struct MeasurementOptions {
     seconds: f64,
     /// Maximum duration of the whole test, including fill and preconditioning: steps are shortened to fit [default:
     /// no limit]
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = positive::<TimeSpan>)]
     longest: Option<TimeSpan>,
     /// Number of repetitions of each step on each target [default: 1; 4 for several targets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -132,19 +133,6 @@ pub struct MeasurementOptions {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn size(text: &str) -> Result<ByteSize, String> {
-    text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
-}
-
-fn span(text: &str) -> Result<TimeSpan, String> {
-    let span: TimeSpan = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
-    if span.0.is_zero() {
-        Err("the duration must not be zero; try a value such as 30m".into())
-    } else {
-        Ok(span)
-    }
 }
 
 fn step(text: &str) -> Result<String, String> {

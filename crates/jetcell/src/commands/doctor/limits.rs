@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_workload::units::human_bytes;
+use jetcell_input::number::human_bytes;
 use rustix::process::{Resource, getrlimit};
 
 use super::machine::MACHINE;

@@ -1,7 +1,7 @@
 //! Checks of the processors, the memory, the clock, and the engine for asynchronous transfers.
 
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::{Backend, RealOptions, RealVfs};
-use jetcell_workload::units::human_bytes;
 
 use super::observation::Observation;
 use super::system_files::SystemFiles;

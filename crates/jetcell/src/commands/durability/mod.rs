@@ -68,7 +68,7 @@ pub struct DurabilityTest {
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LevelName::Power, conflicts_with_all = ["verify", "listen"])]
     level: LevelName,
     /// End the test after this time, for example 60s [default: at the power cut, or at Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["verify", "listen"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["verify", "listen"])]
     duration: Option<TimeSpan>,
     /// Seed for all operations [default: the current time]
     #[arg(long, value_name = "N", conflicts_with_all = ["verify", "listen"])]
@@ -118,10 +118,6 @@ impl From<LevelName> for FailureLevel {
             LevelName::Power => FailureLevel::Power,
         }
     }
-}
-
-fn span(text: &str) -> Result<TimeSpan, String> {
-    text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
 }
 
 impl DurabilityTest {

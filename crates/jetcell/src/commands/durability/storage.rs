@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use jetcell_input::number::human_bytes;
 use jetcell_lab::durability::TestedStorage;
 use jetcell_lab::{LocalSystem, shared_disk};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
-use jetcell_workload::units::human_bytes;
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};

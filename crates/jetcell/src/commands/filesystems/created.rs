@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::within;
 use jetcell_lab::filesystems::{
     FilesystemKind, FilesystemMaker, FilesystemMedium, FilesystemSpecification, LeftoverDirectory,
     MIN_IMAGE_BYTES, MakeError, SkippedFilesystem, check,
 };
 use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_workload::units::ByteSize;
 
 use crate::commands::load_turns::{LoadTurns, TurnError, inspect_directory};
 use crate::console;
@@ -16,6 +18,9 @@ use crate::outcome::CommandError;
 
 /// Directory for the mount points of a test that uses a device.
 const MOUNT_POINTS: &str = "/run";
+
+/// Maximum size of an image.
+const MAX_IMAGE_SIZE: ByteSize = ByteSize(1 << 50);
 
 /// Options for file systems that the test creates.
 #[derive(Args)]
@@ -31,7 +36,7 @@ pub struct CreatedFilesystemOptions {
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
     /// Size of an image
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = image_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = within(ByteSize(MIN_IMAGE_BYTES)..=MAX_IMAGE_SIZE))]
     image_size: ByteSize,
     /// Device or partition to use instead of images: every file system is created anew on it for each turn
     #[arg(long, value_name = "DEVICE", conflicts_with = "images", requires = "erase")]
@@ -55,17 +60,12 @@ pub struct CreatedFilesystemOptions {
     clean_up: bool,
 }
 
-fn image_size(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
-    // The minimum is a multiple of the block size of every file system.
-    if size.0 >= MIN_IMAGE_BYTES {
-        Ok(ByteSize(size.0 >> 20 << 20))
-    } else {
-        Err(format!("an image must have a size of at least {}", human_bytes(MIN_IMAGE_BYTES)))
-    }
-}
-
 impl CreatedFilesystemOptions {
+    /// Returns the size of an image, rounded down to a multiple of the block size of every file system.
+    fn image_bytes(&self) -> u64 {
+        self.image_size.0 >> 20 << 20
+    }
+
     /// Returns true if file systems are to be created.
     pub fn is_requested(&self) -> bool {
         !self.make.is_empty() || self.make_list.is_some()
@@ -189,7 +189,7 @@ impl CreatedFilesystemOptions {
                 let found =
                     rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
                 let free = found.f_bavail.saturating_mul(found.f_frsize);
-                let wanted = self.image_size.0.saturating_mul(made as u64);
+                let wanted = self.image_bytes().saturating_mul(made as u64);
                 if free < wanted {
                     return Err(format!(
                         "{}: the images need {}, but only {} are free; use a smaller --image-size",
@@ -199,7 +199,7 @@ impl CreatedFilesystemOptions {
                     )
                     .into());
                 }
-                FilesystemMedium::Images(self.image_size.0)
+                FilesystemMedium::Images(self.image_bytes())
             }
         };
         FilesystemMaker::new(&LocalSystem, medium, self.base_directory())

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use jetcell_input::quantity::QuantityKind;
+use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_lab::filesystems::{
     FilesystemMaker, FilesystemSpecification, FilesystemTest, ROWS, SkippedFilesystem, TestedDirectory,
     TurnLimits, compare,
@@ -17,7 +19,7 @@ use jetcell_workload::units::{DatabaseSize, TimeSpan};
 use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::commands::empty_directory::require_empty;
 use crate::commands::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories, size, span,
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
 };
 use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
@@ -68,10 +70,10 @@ pub struct FilesystemsTest {
     #[arg(long, value_name = "DIR", required_unless_present = "clean_up")]
     output: Option<PathBuf>,
     /// Size of the database in each directory [default: 1GiB, or as in --config]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE")]
     size: Option<DatabaseSize>,
     /// Measured time of each turn in each directory [default: 60s, or as in --config]
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME")]
     duration: Option<TimeSpan>,
     /// Configuration file for jetcell test performance with further options for the load
     #[arg(long, value_name = "FILE")]
@@ -87,7 +89,7 @@ pub struct FilesystemsTest {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     turns: u16,
     /// Start no further turn after this time
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "24h")]
     longest: TimeSpan,
     /// Show every difference as a signed change; by default, positive values are improvements
     #[arg(long)]
@@ -101,8 +103,8 @@ pub struct FilesystemsTest {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
-    value.filter(|value| (0.01..=100.0).contains(value)).ok_or_else(|| {
+    let kind = QuantityKind::new(units::percent, "2%").with_bare(UnitFactor::ONE);
+    kind.parse(text).ok().filter(|value| (0.01..=100.0).contains(value)).ok_or_else(|| {
         format!("could not parse `{text}` as a precision; use a percentage between 0.01 and 100")
     })
 }

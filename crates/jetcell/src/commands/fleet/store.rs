@@ -11,6 +11,7 @@ use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
 };
 use jetcell_input::error_line;
+use jetcell_input::time::format_duration;
 use jetcell_report::StoredRun;
 use jetcell_vfs::{create_private_directory, open_input};
 use jetcell_workload::RunResult;
@@ -22,7 +23,6 @@ use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
 use crate::file_replacement;
-use crate::live::format_duration;
 use crate::outcome::{CommandError, print_error};
 use crate::progress_line::ProgressLine;
 

@@ -1,9 +1,9 @@
 //! Tables for the result of a fleet.
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
-use jetcell_report::{ReportCell, ReportTable, decimal, grouped, significant, table_text, wrap};
+use jetcell_input::number::{decimal, grouped, human_bytes, signed, significant};
+use jetcell_report::{ReportCell, ReportTable, table_text, wrap};
 use jetcell_workload::result::StandaloneLoad;
-use jetcell_workload::units::human_bytes;
 use jetcell_workload::{RuleBound, RuleState};
 
 /// Returns the verdict in words.
@@ -147,7 +147,7 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
     ];
     let change = |alone: f64, together: f64| {
         if alone > 0.0 {
-            ReportCell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0))
+            ReportCell::from(format!("{} %", signed((together / alone - 1.0) * 100.0)))
         } else {
             ReportCell::from("-")
         }

@@ -1,5 +1,6 @@
 //! Terminal view for a coordinator's `--live` option: one line for each host, for terminals of any size.
 
+use jetcell_input::time::format_duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -7,7 +8,6 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::monitor::{FleetState, HostState};
-use crate::live::format_duration;
 
 /// Number of event lines below the hosts.
 const EVENT_ROWS: u16 = 4;

@@ -15,6 +15,7 @@ use ese_engine::{
     MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
 };
 use ese_format::LogPosition;
+use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::parent_directory;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
@@ -23,7 +24,6 @@ use self::output::DatabaseMaintenanceResult;
 use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explain_engine_error, files, log_directory};
-use crate::commands::transfer_progress::rate;
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -76,8 +76,8 @@ pub struct MaintainArgs {
     #[arg(long, default_value = "256KiB", value_name = "SIZE")]
     batch: ByteSize,
     /// Limit the disk transfer rate of each database
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Back off while the mean read latency exceeds this time, which indicates that other programs use the disk
     #[arg(long, value_name = "TIME")]
     latency_target: Option<TimeSpan>,

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use jetcell_input::number::decimal;
 use jetcell_power::{EnergyEstimate, EnergyUse, MeterScope, PowerLog};
-use jetcell_report::{
-    ReportCell, ReportTable, StoredRun, decimal, table_text, tables_html, tables_markdown, wrap,
-};
+use jetcell_report::{ReportCell, ReportTable, StoredRun, table_text, tables_html, tables_markdown, wrap};
 use serde_json::json;
 
 use super::tariff::{TariffOptions, above_zero};

@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::error_line;
 use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
@@ -146,8 +145,8 @@ impl ArrayDirectory {
         })?;
         let damaged =
             |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: StoredMembers = toml::from_str(&text)
-            .map_err(|error| damaged(&error_line(&error.message().lines().next().unwrap_or_default())))?;
+        let stored: StoredMembers = jetcell_input::toml::parse(&shown.to_string(), &text)
+            .map_err(|error| format!("{error}; the file is damaged, so restore it from a copy"))?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;
@@ -252,6 +251,7 @@ mod tests {
             std::fs::write(dir.path().join(STATE_FILE), text).unwrap();
             let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
             assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");
+            assert!(complaint.contains("line 3") || !text.ends_with("more = 1"), "{complaint}");
         }
         array.remove().unwrap();
         ArrayDirectory::refuse_used(dir.path()).unwrap();

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level};
 use jetcell_input::Printable;
+use jetcell_input::number::human_bytes;
 use jetcell_workload::EventFile;
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
 use super::array_directory::{ArrayDirectory, absolute};

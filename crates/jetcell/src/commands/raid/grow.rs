@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array::MemberPurpose;
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

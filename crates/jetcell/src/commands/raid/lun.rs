@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jetcell_array::{BLOCK, CleaningProgress, LunVolume, WriteLogOptions, check_lun_name};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jetcell_array::{ArrayState, BLOCK, RebuildProgress, ZONE_ROWS};
 use jetcell_backup::{BackupProgress, TransferControl};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::Pacer;
-use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::operation_context::{ConcurrentActivity, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
-use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 
 /// Interval between two progress checks of a rebuild that runs alongside a load.
@@ -45,8 +45,8 @@ pub struct RaidRebuildArgs {
 #[derive(Args, Serialize, Deserialize)]
 pub struct RebuildOptions {
     /// Limit the rate of the rebuild
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
 }
 
 impl RebuildOptions {
@@ -72,7 +72,7 @@ pub struct ZonePace {
 
 impl ZonePace {
     /// Creates a pace with the rate requested by the user.
-    pub fn start(on: &OperationContext<'_>, rate: Option<ByteSize>) -> ZonePace {
+    pub fn start(on: &OperationContext<'_>, rate: Option<ByteRate>) -> ZonePace {
         let pace = TransferControl { rate: rate.map(|rate| rate.0), ..on.pace.clone() };
         ZonePace { pace, pacer: Pacer::new(on.vfs.clock()), bytes_processed: 0 }
     }
@@ -109,7 +109,7 @@ impl ZonePace {
 }
 
 /// Rebuilds until nothing is left to rebuild or the user interrupts the rebuild.
-pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteSize>) -> Result<OperationResult, CommandError> {
+pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<OperationResult, CommandError> {
     let RebuildResult { bytes, seconds, rows_lost, is_complete } = match on.concurrent_activity {
         None => rebuild_directly(on, rate)?,
         Some(beside) => monitor_rebuild(on, beside, rate)?,
@@ -137,7 +137,7 @@ pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteSize>) -> Result<Oper
 
 fn rebuild_directly(
     on: &OperationContext<'_>,
-    rate: Option<ByteSize>,
+    rate: Option<ByteRate>,
 ) -> Result<RebuildResult, CommandError> {
     let began = Instant::now();
     let mut pace = ZonePace::start(on, rate);
@@ -177,7 +177,7 @@ fn rebuild_directly(
 fn monitor_rebuild(
     on: &OperationContext<'_>,
     beside: &ConcurrentActivity,
-    rate: Option<ByteSize>,
+    rate: Option<ByteRate>,
 ) -> Result<RebuildResult, CommandError> {
     let began = Instant::now();
     let lost_before = beside.rows_lost();

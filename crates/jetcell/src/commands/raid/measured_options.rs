@@ -3,15 +3,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::str::FromStr;
 
 use chrono::DateTime;
 use jetcell_array::{ArrayExamination, Level};
-use jetcell_raid_models::RaidType;
-use jetcell_raid_models::units::HOURS_PER_YEAR;
+use jetcell_input::number::human_bytes;
+use jetcell_raid_models::units::{Bytes, BytesPerSecond, HOURS_PER_YEAR, Hours, PerHour};
+use jetcell_raid_models::{RaidType, ScrubPolicy};
 use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
-use jetcell_workload::units::human_bytes;
 use serde_json::Value;
 
 use super::array_directory::ArrayDirectory;
@@ -70,7 +69,7 @@ impl MeasuredOptions {
         let mut options = ReliabilityOptions {
             raid: Some(raid),
             data_disks: u32::try_from(layout.data_columns()).ok(),
-            capacity: quantity(capacity as f64, "B"),
+            capacity: Bytes::new(capacity as f64).ok(),
             ..ReliabilityOptions::default()
         };
         let record = RepairRecord::read(&directory.path)?;
@@ -130,7 +129,7 @@ impl RepairRecord {
         let mut notes = Vec::new();
         match self.rebuild_rate {
             Some(rate) => {
-                options.rebuild_rate = quantity(rate, "B/s");
+                options.rebuild_rate = BytesPerSecond::new(rate).ok();
                 let time = capacity as f64 / rate / 3600.0;
                 notes.push(format!(
                     "rebuild: {}/s as in the last rebuild, {time:.2} h for a drive",
@@ -145,7 +144,7 @@ impl RepairRecord {
             [first, .., last] => {
                 let interval = hours(first, last) / (self.scrubs.len() - 1) as f64;
                 // A defect can occur at any time between two scrubs, so its mean age is half of the interval.
-                options.scrub = quantity(interval / 2.0, "h");
+                options.scrub = Hours::new(interval / 2.0).ok().map(ScrubPolicy::Mean);
                 notes.push(format!(
                     "scrub: every {interval:.3} h, so a defect is found after half of that on average"
                 ));
@@ -155,7 +154,7 @@ impl RepairRecord {
         match (self.damaged, self.began, self.last_examined) {
             (damaged @ 1.., Some(began), Some(last)) => {
                 let drive_hours = hours(began, last) * drives as f64;
-                options.latent_rate = quantity(damaged as f64 / drive_hours, "/h");
+                options.latent_rate = PerHour::new(damaged as f64 / drive_hours).ok();
                 let years = drive_hours / HOURS_PER_YEAR;
                 notes.push(format!("defects: {damaged} blocks in {years:.3} drive years"));
             }
@@ -166,11 +165,6 @@ impl RepairRecord {
         }
         notes
     }
-}
-
-/// Converts a value to a quantity for the models. Returns `None` if the value is out of range.
-pub fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
-    format!("{value}{unit}").parse().ok()
 }
 
 #[cfg(test)]

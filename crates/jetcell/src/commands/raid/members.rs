@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array::MemberPurpose;
+use jetcell_input::quantity::ByteRate;
 use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +14,6 @@ use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
-use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 
 /// Remove a member from an array, as if it had failed
@@ -163,8 +163,8 @@ pub struct MemberReplacement {
     #[command(flatten)]
     new: NewMemberArgs,
     /// Limit the rate of the rebuild
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
 }
 
 impl MemberReplacement {

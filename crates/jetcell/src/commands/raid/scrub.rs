@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ScrubReport, SlotStatus};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,7 +15,6 @@ use super::maintenance::{ZONE_BYTES, ZonePace};
 use super::operation_context::{OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
-use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 
 /// Interval at which the scrub checks whether a rebuild has completed. Rebuilds take precedence over the scrub.
@@ -45,8 +45,8 @@ pub struct RaidScrubArgs {
 #[derive(Args, Serialize, Deserialize)]
 pub struct ScrubPass {
     /// Limit the rate, in bytes of array data
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
 }
 
 impl ScrubPass {

@@ -33,11 +33,10 @@ impl SimulatedDriveOptions {
         let drive = match table.remove(name) {
             Some(drive) => drive,
             None if Path::new(name).exists() => {
-                let option_error =
-                    |what: String| CommandError::from(format!("--simulate-drive {name}: {what}"));
+                let source = format!("--simulate-drive {name}");
                 let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
-                    .map_err(|error| option_error(error.to_string()))?;
-                parse_drive(&text).map_err(|error| option_error(error.to_string()))?
+                    .map_err(|error| format!("{source}: {error}"))?;
+                parse_drive(&source, &text).map_err(|error| error.to_string())?
             }
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");

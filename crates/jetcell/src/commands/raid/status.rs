@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ArrayExamination, ArrayState, LifetimeTotals, SlotState, SlotStatus, TransferCounters};
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::Vfs;
-use jetcell_workload::units::{TimeSpan, human_bytes};
+use jetcell_workload::units::TimeSpan;
 use serde_json::{Value, json};
 
 use super::array_directory::{ArrayDirectory, find_locked_member};

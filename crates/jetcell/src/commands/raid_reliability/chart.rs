@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use jetcell_input::number::{percentage, significant};
 use jetcell_raid_models::comparison::ComparedLayout;
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
 use jetcell_report::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
-use jetcell_report::{BarChart, BarItem, ReportPage, ReportTable, four_digits, significant};
+use jetcell_report::{BarChart, BarItem, ReportPage, ReportTable};
 
 use super::output;
 use super::result::ReliabilityResult;
@@ -49,17 +50,13 @@ fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {
         .map_err(|error| format!("cannot write {}: {error}", file.display()).into())
 }
 
-fn percent(value: f64) -> String {
-    format!("{} %", four_digits(value * 100.0))
-}
-
 fn bars(answer: &ReliabilityResult, rows: &[ComparedLayout]) -> BarChart {
     let case = &answer.case;
     let is_own = |row: &ComparedLayout| row.array.raid() == case.array.raid();
     let bar = |row: &ComparedLayout| BarItem {
         name: format!("{} {}, {} drives", row.array.raid(), row.array.group_text(), row.drives),
         value: row.probability_of_loss * 100.0,
-        label: percent(row.probability_of_loss),
+        label: percentage(row.probability_of_loss),
         series: usize::from(is_own(row)),
     };
     let order =
@@ -68,9 +65,9 @@ fn bars(answer: &ReliabilityResult, rows: &[ComparedLayout]) -> BarChart {
         (Some(safest), Some(riskiest)) => format!(
             ": {} loses data with {}, {} with {}",
             safest.array.raid(),
-            percent(safest.probability_of_loss),
+            percentage(safest.probability_of_loss),
             riskiest.array.raid(),
-            percent(riskiest.probability_of_loss)
+            percentage(riskiest.probability_of_loss)
         ),
         _ => String::new(),
     };
@@ -98,7 +95,7 @@ fn curve(answer: &ReliabilityResult, axis: CurveAxis, points: &[CurvePoint]) -> 
     let title = format!("{}, data loss", case.array.raid());
     let mut chart = Chart::new(title, unit, along, vec![line]).logarithmic();
     if let (Some(first), Some(last)) = (points.first(), points.last()) {
-        let (from, to) = (percent(first.probability_of_loss), percent(last.probability_of_loss));
+        let (from, to) = (percentage(first.probability_of_loss), percentage(last.probability_of_loss));
         chart = chart.with_finding(format!(
             "{from} at {}, {to} at {} ({})",
             significant(first.at),
@@ -107,7 +104,7 @@ fn curve(answer: &ReliabilityResult, axis: CurveAxis, points: &[CurvePoint]) -> 
         ));
     }
     if let Some(own) = answer.own_array {
-        let loss = percent(answer.assessment.array.loss);
+        let loss = percentage(answer.assessment.array.loss);
         chart.marks.push((place(own), format!("this array, {} with {loss}", significant(own))));
     }
     chart

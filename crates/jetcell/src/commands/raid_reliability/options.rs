@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use jetcell_input::error_line;
+use jetcell_input::toml;
 use jetcell_raid_models::curve::CurveAxis;
 use jetcell_raid_models::simulation::DistributionShapes;
 use jetcell_raid_models::units::{
@@ -193,14 +193,6 @@ impl ReliabilityOptions {
     pub fn read(file: &Path) -> Result<ReliabilityOptions, CommandError> {
         let name = file.display();
         let text = read_input(file, MAX_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
-        toml::from_str(&text).map_err(|error| {
-            let line = error
-                .span()
-                .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
-            CommandError::from(format!(
-                "--config {name}, line {line}: {}; correct this line",
-                error_line(&error.message())
-            ))
-        })
+        toml::parse(&format!("--config {name}"), &text).map_err(|error| error.to_string().into())
     }
 }

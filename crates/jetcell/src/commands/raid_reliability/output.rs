@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use jetcell_input::number::{four_digits, grouped, percentage};
 use jetcell_raid_models::calculation_step::{CalculationStep, format_value};
 use jetcell_raid_models::comparison::ComparedLayout;
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
@@ -9,16 +10,12 @@ use jetcell_raid_models::sensitivity::{DominantRepair, dominant_repair};
 use jetcell_raid_models::simulation::DistributionShapes;
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
 use jetcell_raid_models::{MarkovModel, ReliabilityAssessment, ReliabilityCase};
-use jetcell_report::{ReportCell, ReportTable, four_digits, grouped, table_text, wrap};
+use jetcell_report::{ReportCell, ReportTable, table_text, wrap};
 use serde_json::{Value, json};
 
 use super::result::{ProbabilityInterval, ReliabilityResult, ReliabilitySimulation};
 use crate::console;
 use crate::outcome::CommandError;
-
-fn percent(value: f64) -> String {
-    format!("{} %", four_digits(value * 100.0))
-}
 
 fn years(hours: Option<f64>) -> String {
     hours.map_or("never".into(), |hours| format!("{} years", four_digits(hours / HOURS_PER_YEAR)))
@@ -53,7 +50,7 @@ pub fn text(answer: &ReliabilityResult, explain: bool) -> String {
     if let Some((target, row)) = &answer.layout {
         lines.title(&format!(
             "Layouts with the fewest drives and a probability of loss of at most {}:",
-            percent(*target)
+            percentage(*target)
         ));
         match row {
             Some(row) => table(&mut lines, &comparison(std::slice::from_ref(row))),
@@ -126,7 +123,7 @@ fn interval(interval: &ProbabilityInterval) -> String {
     if interval.mean == 0.0 {
         format!("none observed  ({ends})")
     } else {
-        format!("{}  ({ends})", percent(interval.mean))
+        format!("{}  ({ends})", percentage(interval.mean))
     }
 }
 
@@ -163,8 +160,8 @@ fn markov(lines: &mut ValueLines, case: &ReliabilityCase, answer: &ReliabilityAs
 /// Returns the probabilities and times computed by the models.
 pub fn results(case: &ReliabilityCase, answer: &ReliabilityAssessment) -> Vec<(&'static str, String)> {
     let mut all = vec![
-        ("probability of loss", percent(answer.array.loss)),
-        ("  of one group", percent(answer.group.loss)),
+        ("probability of loss", percentage(answer.array.loss)),
+        ("  of one group", percentage(answer.group.loss)),
         ("groups that lose data per 1,000", four_digits(answer.lossy_groups_per_1000())),
         ("mean time to loss, array", years(answer.array_mean_time_to_loss(case))),
         ("mean time to loss, one set", years(answer.set_mean_time_to_loss)),
@@ -177,7 +174,7 @@ pub fn results(case: &ReliabilityCase, answer: &ReliabilityAssessment) -> Vec<(&
         } else {
             format!(": model {} {how} by {:.1} %", case.model, high.abs())
         };
-        let value = format!("{}{judged}", percent(answer.general_group_loss));
+        let value = format!("{}{judged}", percentage(answer.general_group_loss));
         all.push(("  of one group, general chain", value));
     }
     let classical = answer.classical.group_probability_of_loss;
@@ -187,7 +184,7 @@ pub fn results(case: &ReliabilityCase, answer: &ReliabilityAssessment) -> Vec<(&
     } else {
         String::new()
     };
-    all.push(("  of one group, classical formula", format!("{}{judged}", percent(classical))));
+    all.push(("  of one group, classical formula", format!("{}{judged}", percentage(classical))));
     all
 }
 

@@ -14,14 +14,16 @@ use jetcell_copies::{
     CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_stopped,
 };
+use jetcell_input::number::human_bytes;
+use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
-use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies::{self, explain_copy_error};
 use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
-use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::commands::transfer_progress::{TransferProgress, stop_on_signals};
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
@@ -94,8 +96,8 @@ pub struct ReplicateArgs {
     cache: ByteSize,
     /// Limit the disk transfer rate while the copy is seeded, and at any time the rate of data received from another
     /// host
-    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
-    rate: Option<ByteSize>,
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
     /// Also read and verify all pages of the copy during replay, in one pass per day; with --once, in one immediate
     /// pass
     #[arg(long)]

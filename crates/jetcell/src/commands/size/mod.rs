@@ -8,7 +8,8 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{grouped, table_csv, table_text, wrap};
+use jetcell_input::number::grouped;
+use jetcell_report::{table_csv, table_text, wrap};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
@@ -143,9 +144,8 @@ fn as_json(sized: &SizingWithRisk) -> serde_json::Result<String> {
 }
 
 fn read(option: &str, path: &Path) -> Result<String, CommandError> {
-    let text = read_input(path, MAX_FILE)
-        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()))?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
+    read_input(path, MAX_FILE)
+        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()).into())
 }
 
 /// A sizing, with each design's risk of data loss.

@@ -1,7 +1,8 @@
 //! The HTML page of a sizing.
 
+use jetcell_input::number::decimal;
 use jetcell_report::chart::AxisScale;
-use jetcell_report::{BarChart, BarItem, ReportPage, decimal};
+use jetcell_report::{BarChart, BarItem, ReportPage};
 use jetcell_sizing::StorageDesign;
 
 use super::{SizingWithRisk, subject, tables};

@@ -1,6 +1,7 @@
 //! Tables for a sizing, used for text, CSV and the HTML page.
 
-use jetcell_report::{ReportCell, ReportTable, decimal, four_digits};
+use jetcell_input::number::{decimal, four_digits, signed};
+use jetcell_report::{ReportCell, ReportTable};
 use jetcell_sizing::StorageDesign;
 use jetcell_sizing::array::SizedArray;
 use jetcell_sizing::states::SystemState;
@@ -221,7 +222,7 @@ pub fn drives(sized: &SizingWithRisk) -> ReportTable {
         columns.iter().map(String::as_str),
     );
     table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = false);
-    let gain = |value: f64| ReportCell::from(format!("{:+.1}", value * 100.0));
+    let gain = |value: f64| ReportCell::from(signed(value * 100.0));
     table.rows(sized.sizing.comparisons.iter().map(|drive| {
         vec![
             drive.disk.as_str().into(),

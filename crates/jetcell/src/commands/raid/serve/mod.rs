@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::Args;
 use jetcell_backup::CancelToken;
+use jetcell_input::number::human_bytes;
 use jetcell_nbd::{BlockExport, ListenAddress, NbdServer, NbdServerLimits};
-use jetcell_workload::units::human_bytes;
 use serde_json::json;
 
 use self::export::DeviceExport;

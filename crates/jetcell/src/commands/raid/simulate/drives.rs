@@ -1,7 +1,8 @@
 //! `jetcell raid simulate --drives`: compares the drive table with published data.
 
 use jetcell_disk_simulation::drive_figures::{DriveFigures, SeekCurveAgreement, agreements, drive_figures};
-use jetcell_report::{ReportTable, decimal, grouped};
+use jetcell_input::number::{decimal, grouped};
+use jetcell_report::ReportTable;
 use serde_json::json;
 
 use super::plain_table::{PlainTable, header};

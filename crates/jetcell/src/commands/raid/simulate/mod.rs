@@ -81,11 +81,10 @@ impl RaidSimulateArgs {
         let config = match &self.config {
             None => Config::exchange_2007(),
             Some(path) => {
-                let option_error =
-                    |what: String| CommandError::from(format!("--config {}: {what}", path.display()));
+                let source = format!("--config {}", path.display());
                 let text =
-                    read_input(path, MAX_CONFIG_BYTES).map_err(|error| option_error(error.to_string()))?;
-                Config::read(&text).map_err(|error| option_error(error.to_string()))?
+                    read_input(path, MAX_CONFIG_BYTES).map_err(|error| format!("{source}: {error}"))?;
+                Config::read(&source, &text).map_err(|error| error.to_string())?
             }
         };
         let is_shown = std::io::stderr().is_terminal();

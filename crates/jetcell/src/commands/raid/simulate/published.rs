@@ -3,7 +3,7 @@
 use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState, StateFigures};
 use jetcell_disk_simulation::published;
-use jetcell_report::{decimal, grouped};
+use jetcell_input::number::{decimal, grouped};
 use serde::Serialize;
 
 use super::plain_table::{PlainTable, figures, header};

@@ -4,7 +4,7 @@ use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::config::{SimulatedLayout, SimulatedLevel};
 use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState};
 use jetcell_disk_simulation::published::TABLE_8;
-use jetcell_report::decimal;
+use jetcell_input::number::decimal;
 use serde::Serialize;
 
 use super::plain_table::{PlainTable, figures, header};

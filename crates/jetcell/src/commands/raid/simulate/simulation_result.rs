@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use jetcell_raid_models::RaidType;
+use jetcell_raid_models::units::{Bytes, BytesPerSecond};
 use jetcell_vfs::read_input;
 use serde_json::Value;
 
-use super::super::measured_options::{MeasuredOptions, quantity};
+use super::super::measured_options::MeasuredOptions;
 use crate::commands::raid_reliability::ReliabilityOptions;
 use crate::outcome::CommandError;
 
@@ -61,8 +62,8 @@ impl MeasuredOptions {
             raid: Some(raid),
             data_disks: u32::try_from(data).ok(),
             groups: u32::try_from(groups.len()).ok(),
-            capacity: quantity(bytes, "B"),
-            rebuild_rate: quantity(bytes / seconds, "B/s"),
+            capacity: Bytes::new(bytes).ok(),
+            rebuild_rate: BytesPerSecond::new(bytes / seconds).ok(),
             ..ReliabilityOptions::default()
         };
         let notes = vec![

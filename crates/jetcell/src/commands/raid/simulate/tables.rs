@@ -5,7 +5,8 @@ use jetcell_disk_simulation::experiment::{
     LATENCY_LIMIT_MS, LayoutFigures, SimulatedState, StateFigures, state_name,
 };
 use jetcell_disk_simulation::timeline::TimelinePhase;
-use jetcell_report::{ReportTable, decimal, grouped};
+use jetcell_input::number::{decimal, grouped};
+use jetcell_report::ReportTable;
 
 use super::plain_table::{PlainTable, figures, header};
 use super::{published, ratings};
