@@ -12,6 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file_ownership::{NEW_DIRECTORY, NEW_FILE, check_ownership, nofollow_error, not_a_file_error};
+use crate::path_names::parent_directory;
 use crate::retry::{bounded, retry};
 
 /// Maximum number of attempts to open a file that another process creates and removes concurrently.
@@ -105,9 +106,12 @@ fn open_owned_file(path: &Path, how: OFlags) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Creates a directory and its missing parents. Only the user can access the new directories.
+/// Creates a directory and its missing parents, durably. Only the user can access the new directories.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let created: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)?;
+    created.iter().rev().try_for_each(|path| OutputFile::sync_directory(parent_directory(path)))
 }
 
 impl Write for OutputFile {

@@ -97,6 +97,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
             "jetcell-dump",
             "jetcell-export",
             "jetcell-lab",
+            "jetcell-workload",
             "jetcell-remote",
             "testkit",
         ],
