@@ -11,7 +11,6 @@ mod console;
 mod decompressing_vfs;
 #[cfg(not(feature = "full"))]
 mod disabled_command;
-mod file_replacement;
 mod in_use;
 mod live;
 mod measured_window;

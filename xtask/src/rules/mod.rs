@@ -11,6 +11,7 @@ mod locks;
 mod manifests;
 mod names;
 mod remedies;
+mod shared;
 mod sizes;
 mod test_files;
 mod words;
@@ -31,7 +32,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 15] = [
+pub const RULES: [RepositoryRule; 16] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -42,6 +43,11 @@ pub const RULES: [RepositoryRule; 15] = [
         name: "forbidden",
         claim: "uses of the file system, clocks, locks and user files outside their seams",
         check: forbidden::check,
+    },
+    RepositoryRule {
+        name: "shared",
+        claim: "second copies of mechanisms that a shared crate implements",
+        check: shared::check,
     },
     RepositoryRule {
         name: "unsafe",

@@ -48,7 +48,7 @@ pub(super) fn age(
         filler.remove_until(fill, stops)?;
     }
     filler.write_until(fill, stops)?;
-    sync_directory(directory)
+    sync_file_system(directory)
 }
 
 struct SpaceFiller {
@@ -71,11 +71,11 @@ impl SpaceFiller {
                 Err(error) => return Err(error),
             }
             if unsynced >= 16 * MAX_FILE_BYTES {
-                sync_directory(&self.directory)?;
+                sync_file_system(&self.directory)?;
                 unsynced = 0;
             }
         }
-        sync_directory(&self.directory)
+        sync_file_system(&self.directory)
     }
 
     fn write_one(&mut self) -> io::Result<usize> {
@@ -101,13 +101,13 @@ impl SpaceFiller {
             for path in self.files.split_off(self.files.len().saturating_sub(SPACE_CHECK_INTERVAL)) {
                 fs::remove_file(path)?;
             }
-            sync_directory(&self.directory)?;
+            sync_file_system(&self.directory)?;
         }
         Ok(())
     }
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
+fn sync_file_system(directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 

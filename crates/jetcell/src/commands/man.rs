@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
+use jetcell_vfs::replace_output;
 
 use crate::console::print;
-use crate::file_replacement;
 use crate::outcome::{CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
         write_pages(inner, directory)?;
     }
     let name = Man::new(command.clone()).get_filename();
-    file_replacement::replace_file(&directory.join(name), &page(command)?)
+    replace_output(&directory.join(name), &page(command)?)
 }
 
 /// Returns the page of one command. Examples keep their line breaks, which the usual rendering would remove.

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_report::{RunComparison, StoredRun, comparison};
+use jetcell_vfs::replace_output;
 use jetcell_workload::Verdict;
 
 use crate::console;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::disabled_feature_error;
-use crate::file_replacement;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
@@ -120,7 +120,7 @@ impl CompareArgs {
 
     fn write_output(&self, text: &str) -> Result<(), CommandError> {
         match &self.output {
-            Some(path) => file_replacement::replace_file(path, text)
+            Some(path) => replace_output(path, text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
             None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
             None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),

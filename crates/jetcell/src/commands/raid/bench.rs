@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_lab::drive::{TestTarget, WritePermission};
+use jetcell_vfs::parent_directory;
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
@@ -59,7 +60,7 @@ impl RaidBenchArgs {
 
 /// Returns the directory of the first member.
 fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
-    let parent = array.parent().unwrap_or(Path::new("."));
+    let parent = parent_directory(array);
     let directory = if super::is_array(array) || !super::is_array(parent) {
         ArrayDirectory::open(array)?
     } else {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_input::Printable;
+use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
 use jetcell_workload::result::RunResult;
@@ -27,7 +28,6 @@ use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::console;
-use crate::file_replacement;
 use crate::live::{
     MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen, restore_terminal,
 };
@@ -283,7 +283,7 @@ enum ResultOutput {
 /// Stores the result of a test with its report.
 pub fn store(finished: &FinishedRun, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    file_replacement::replace_file(
+    replace_output(
         &output.join("report.html"),
         &jetcell_report::html(&finished.result, &finished.samples),
     )
