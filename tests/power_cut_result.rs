@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs, VfsLayer};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::{Observer, Options, RunPhase, RunResult, StopSignal, TestKind, run};
+use jetcell_workload::{Cancellation, Observer, Options, RunPhase, RunResult, TestKind, run};
 use system_tests::lying_disk::can_mount;
 use system_tests::mounted::MountedFileSystem;
 
@@ -84,7 +84,7 @@ fn a_stress_result_survives_a_power_cut() {
     };
     let profile = options.resolve_for(TestKind::Stress).unwrap();
     let engine = EseEngine::new(Backend::Threads).unwrap();
-    run(&profile, &engine, &mut SilentObserver, &StopSignal::default()).unwrap();
+    run(&profile, &engine, &mut SilentObserver, &Cancellation::default()).unwrap();
     assert!(!databases.path().join("jetcell-stress.json").exists(), "the resume state was not removed");
 
     let left = results.content_after_power_cut(Path::new("/results/stress/result.json"));

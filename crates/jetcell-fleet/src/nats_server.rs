@@ -104,7 +104,8 @@ impl NatsServer {
             return Err(NatsServerError::InUse(address));
         }
         let configuration = directory.join("nats-server.conf");
-        replace_output(&configuration, &text).map_err(|error| NatsServerError::file(&configuration, error))?;
+        replace_output(&configuration, &text)
+            .map_err(|error| NatsServerError::file(&configuration, error))?;
         let log = directory.join("nats-server.log");
         let output = open_or_create(&log).map_err(|error| NatsServerError::file(&log, error))?;
         let server_error = |error: io::Error| NatsServerError::Failed(error.to_string());

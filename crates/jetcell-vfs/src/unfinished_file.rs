@@ -1,13 +1,26 @@
 //! Atomic replacement of output files that are written in pieces, not through a [`Vfs`](crate::Vfs).
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_sync::Mutex;
+
 use crate::output_file::sync_directory;
 use crate::path_names::{PARTIAL, with_ending};
 use crate::{OutputFile, create_new, is_locked, parent_directory, try_lock_open, unique_unfinished};
+
+/// Temporary files of this process that are neither finished nor removed.
+static UNFINISHED_FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Removes the temporary files of all output files, before the process ends without dropping them.
+pub fn remove_unfinished_outputs() {
+    for path in std::mem::take(&mut *UNFINISHED_FILES.lock()) {
+        let _ = fs::remove_file(path);
+    }
+}
 
 /// A temporary file that replaces another file when it is complete. Dropping it without finishing removes it.
 ///
@@ -33,7 +46,7 @@ impl UnfinishedFile {
         path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         let unfinished = unique_unfinished(path);
         let file = OutputFile::create(&unfinished)?;
-        Ok(UnfinishedFile { file, unfinished, path: path.to_path_buf(), is_exclusive: false, finished: false })
+        Ok(UnfinishedFile::new(file, unfinished, path, false))
     }
 
     /// Creates the file as `path.partial`, and locks it. A file that a killed process left there is replaced.
@@ -57,7 +70,12 @@ impl UnfinishedFile {
         let file = create()
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", unfinished.display())))?
             .into();
-        Ok(UnfinishedFile { file, unfinished, path: path.to_path_buf(), is_exclusive: true, finished: false })
+        Ok(UnfinishedFile::new(file, unfinished, path, true))
+    }
+
+    fn new(file: OutputFile, unfinished: PathBuf, path: &Path, is_exclusive: bool) -> UnfinishedFile {
+        UNFINISHED_FILES.lock().insert(unfinished.clone());
+        UnfinishedFile { file, unfinished, path: path.to_path_buf(), is_exclusive, finished: false }
     }
 
     /// Returns the final path.
@@ -151,6 +169,7 @@ impl Write for UnfinishedFile {
 
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
+        UNFINISHED_FILES.lock().remove(&self.unfinished);
         if !self.finished && self.has_its_name().unwrap_or(false) {
             let _ = fs::remove_file(&self.unfinished);
         }

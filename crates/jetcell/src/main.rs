@@ -15,7 +15,6 @@ mod in_use;
 mod live;
 mod measured_window;
 mod outcome;
-mod progress_line;
 mod remedy;
 mod terminal;
 mod version;
@@ -25,7 +24,8 @@ use std::process::{Command, ExitCode};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use jetcell_vfs::{report_file_size_limit, try_threads};
+use jetcell_host::try_threads;
+use jetcell_vfs::report_file_size_limit;
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use jetcell_host::InterruptError;
+
 use crate::remedy::with_remedy;
 use crate::terminal::print_note;
 
@@ -36,6 +38,12 @@ impl From<String> for CommandError {
 impl From<&str> for CommandError {
     fn from(what: &str) -> CommandError {
         CommandError(what.into())
+    }
+}
+
+impl From<InterruptError> for CommandError {
+    fn from(error: InterruptError) -> CommandError {
+        CommandError(error.to_string())
     }
 }
 

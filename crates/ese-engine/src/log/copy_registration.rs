@@ -29,7 +29,9 @@ use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file_through};
+use jetcell_vfs::{
+    FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file_through,
+};
 
 use crate::{Error, Result};
 

@@ -126,7 +126,10 @@ const FULL: i32 = 28;
 /// Converts an SQLite error. The result contains the path and, if the volume is full, the system's error message.
 fn failed(file: &UnfinishedFile, error: rusqlite::Error) -> io::Error {
     let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-    with_path(file.temporary_path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
+    with_path(
+        file.temporary_path(),
+        if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) },
+    )
 }
 
 fn sql_value<'b>(

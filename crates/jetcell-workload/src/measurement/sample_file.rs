@@ -89,14 +89,9 @@ fn write_sample(file: &mut impl Write, sample: &Sample) -> io::Result<()> {
             sample.cache_used_bytes,
             sample.page_fault_stalls
         )?;
-        for rates in
-            [instance.database_read, instance.database_write, instance.log_read, instance.log_write]
+        for rates in [instance.database_read, instance.database_write, instance.log_read, instance.log_write]
         {
-            write!(
-                file,
-                ",{:.3},{:.3},{:.0}",
-                rates.per_second, rates.average_ms, rates.average_bytes
-            )?;
+            write!(file, ",{:.3},{:.3},{:.0}", rates.per_second, rates.average_ms, rates.average_bytes)?;
         }
         for SamplePercentiles { p50, p95, p99 } in [sample.database_reads, sample.log_writes] {
             write!(file, ",{p50:.3},{p95:.3},{p99:.3}")?;

@@ -9,8 +9,9 @@ use jetcell_copies::{
     ActivationResult, CopyError, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
     StreamDirectory, activate_as,
 };
+use jetcell_host::host_name;
 use jetcell_remote::{HostAddress, is_address};
-use jetcell_vfs::{Vfs, host_name};
+use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 

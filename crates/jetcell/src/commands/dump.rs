@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
 use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeChoice};
+use jetcell_host::{ProgressLine, completed_share};
 use jetcell_vfs::RealOptions;
 
 use crate::console;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::progress_line::{ProgressLine, completed_share};
 
 /// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]

@@ -1,7 +1,7 @@
 //! `jetcell export`: writes the tables of a database as CSV, JSON Lines, Parquet or SQLite.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
@@ -9,13 +9,13 @@ use jetcell_export::{
     ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
     ROW_LIMIT, Rendering, Selection, TimeCondition, export,
 };
+use jetcell_host::ProgressReport;
 use jetcell_vfs::RealOptions;
 
 use crate::console::{self, print_note};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::progress_line::ProgressLine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -271,26 +271,21 @@ fn destination(output: &Path, format: ExportFormat, tables: usize) -> ExportDest
 }
 
 /// Progress output on a terminal.
-struct ExportProgress {
-    line: Option<ProgressLine>,
-    last: Instant,
-}
+struct ExportProgress(ProgressReport);
 
 impl ExportProgress {
     fn new() -> ExportProgress {
-        ExportProgress { line: ProgressLine::new(), last: Instant::now() }
+        ExportProgress(ProgressReport::new(Duration::MAX))
     }
 
     fn show(&mut self, table: &str, rows: u64) {
-        if let Some(line) = &self.line
-            && (rows == 0 || self.last.elapsed() > Duration::from_millis(100))
-        {
-            self.last = Instant::now();
+        let is_due = self.0.is_due() || rows == 0;
+        if let Some(line) = self.0.line().filter(|_| is_due) {
             line.show(table, None, &format!("{rows} rows"));
         }
     }
 
     fn finish(&mut self) {
-        self.line = None;
+        self.0.clear();
     }
 }

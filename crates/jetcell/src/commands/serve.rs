@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_host::{Cancellation, Interrupt, host_name};
 use jetcell_remote::{
     ExportedDirectories, RemoteServer, ServeError, ServerLimits, ServerTlsFiles, is_address,
 };
-use jetcell_vfs::host_name;
 use jetcell_workload::units::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -107,8 +107,7 @@ impl ServeArgs {
             .map_err(command_error)?;
         let stopper = server.stopper();
         let stop = server.stopper();
-        ctrlc::set_handler(move || stop.stop())
-            .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
+        Interrupt::with_first(&Cancellation::default(), move || stop.stop()).install()?;
         let scheme = if tls.is_some() { "tls" } else { "tcp" };
         for (name, path) in &names {
             console::print_note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));

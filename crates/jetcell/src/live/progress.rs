@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use jetcell_host::{ProgressLine, ProgressReport};
 use jetcell_workload::RunPhase;
 use jetcell_workload::units::human_bytes;
 
 use super::{MonitorState, RunIoRates};
 use crate::console::print_note;
-use crate::progress_line::ProgressLine;
 
 /// Display of the progress of a run through its phases.
 pub struct RunProgressDisplay {
@@ -17,9 +17,6 @@ pub struct RunProgressDisplay {
     /// Time at which the last plain line was written.
     last_line_at: Instant,
 }
-
-/// Interval between two plain lines within a phase.
-const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl RunProgressDisplay {
     /// Creates an empty progress display.
@@ -52,7 +49,7 @@ impl RunProgressDisplay {
     fn line(&mut self, state: &MonitorState, now: Instant) -> Option<String> {
         let phase = state.phase?;
         let began = self.phase != Some(phase);
-        if !began && now.saturating_duration_since(self.last_line_at) < LINE_INTERVAL {
+        if !began && now.saturating_duration_since(self.last_line_at) < ProgressReport::LONG_PLAIN_INTERVAL {
             return None;
         }
         (self.phase, self.last_line_at) = (Some(phase), now);

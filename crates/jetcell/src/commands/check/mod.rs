@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use clap::Args;
 use ese_check::{
-    CancelToken, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
+    Cancellation, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
 };
 use ese_format::PageNumber;
 use jetcell_backup::VerifySubset;
+use jetcell_host::cancel_on_signals;
 use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
@@ -94,8 +94,8 @@ impl CheckArgs {
         if part && found.is_empty() {
             return Err("--subset and --new require the directory of a backup; specify one".into());
         }
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
             only_new: self.new,

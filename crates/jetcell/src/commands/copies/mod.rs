@@ -12,8 +12,9 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyLag, CopyPhase, CopyState, health};
+use jetcell_host::host_name;
 use jetcell_input::printable_rows;
-use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
+use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyLag, CopyState, health};
+use jetcell_host::host_name;
 use jetcell_input::printable;
 use jetcell_remote::HostAddress;
-use jetcell_vfs::{Clock, RealClock, host_name};
+use jetcell_vfs::{Clock, RealClock};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 

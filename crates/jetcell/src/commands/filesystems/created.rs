@@ -217,8 +217,7 @@ pub fn measure_created(
     used_before: &mut u64,
 ) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
     let turn_error = |what: String| TurnError::Failed(what.into());
-    let stops = || turns.is_stopped();
-    let directory = maker.attach(number, specification, turn == 0, &stops).map_err(|error| match error {
+    let directory = maker.attach(number, specification, turn == 0, turns.cancellation()).map_err(|error| match error {
         MakeError::Stopped => TurnError::Interrupted,
         other => turn_error(other.to_string()),
     })?;

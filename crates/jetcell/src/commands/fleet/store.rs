@@ -10,11 +10,11 @@ use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
 use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
 };
+use jetcell_host::{ProgressLine, peak_resident_bytes};
 use jetcell_input::error_line;
 use jetcell_report::StoredRun;
 use jetcell_vfs::{create_private_directory, open_input, replace_output};
 use jetcell_workload::RunResult;
-use jetcell_workload::machine::peak_resident_bytes;
 use jetcell_workload::measurement::{Sample, SampleFile};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,6 @@ use super::page::fleet_html;
 use crate::console;
 use crate::live::format_duration;
 use crate::outcome::{CommandError, print_error};
-use crate::progress_line::ProgressLine;
 
 const STATE: &str = "fleet-state.json";
 

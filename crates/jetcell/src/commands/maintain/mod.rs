@@ -7,7 +7,6 @@ mod tasks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
@@ -15,6 +14,7 @@ use ese_engine::{
     MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
 };
 use ese_format::LogPosition;
+use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_vfs::parent_directory;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
@@ -203,7 +203,8 @@ impl MaintainArgs {
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
         check_not_in_use(databases.chain([lock.as_path()]), false)?;
-        let stop = stop_on_ctrl_c()?;
+        let stop = Cancellation::default();
+        cancel_on_signals(&stop)?;
         let events = EventFile::open(&directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
@@ -228,17 +229,4 @@ impl MaintainArgs {
         let outcome = output::show(&results, schedule.visible_tasks(), self.json);
         closed.map(|()| outcome)
     }
-}
-
-/// Returns a flag that becomes true at the first Ctrl-C. The second Ctrl-C ends the program.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, CommandError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = stop.clone();
-    let handler = move || {
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
-    Ok(stop)
 }

@@ -6,12 +6,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_power::{MeterKind, MeterScope};
-use jetcell_vfs::CancelToken;
 use jetcell_workload::units::TimeSpan;
 
 use super::recording::PowerRecording;
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -72,8 +71,8 @@ impl RecordPowerArgs {
             return Err("--interval is out of range; use a value between 100ms and 10s".into());
         }
         let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let mut running = RecordedCommand::start(&self.command)?;
         let began = Instant::now();
         let mut next = interval;

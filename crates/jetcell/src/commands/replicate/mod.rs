@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ese_engine::{EventSink, RecoverySet};
-use jetcell_backup::{BackupOptions, CancelToken};
+use jetcell_backup::{BackupOptions, Cancellation};
 use jetcell_copies::{
     CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_stopped,
 };
+use jetcell_host::cancel_on_signals;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
@@ -21,7 +22,7 @@ use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies::{self, explain_copy_error};
 use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
-use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
@@ -130,7 +131,7 @@ impl ReplicateArgs {
         let from = self.from.iter().map(PathBuf::as_path);
         let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
-        let (cancel, monitor) = (CancelToken::default(), CopyMonitor::default());
+        let (cancel, monitor) = (places.cancellation().clone(), CopyMonitor::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
         let server = self.metrics.as_ref().map(serve).transpose()?;
         if let Some(server) = &server {
@@ -141,12 +142,12 @@ impl ReplicateArgs {
         let source = match &known {
             Some(state) if is_seeded => self.source_of(&places, state)?,
             _ => {
-                stop_on_signals(cancel.clone())?;
+                cancel_on_signals(&cancel)?;
                 self.seed(&places, &cancel)?
             }
         };
         if is_seeded {
-            stop_on_signals(cancel.clone())?;
+            cancel_on_signals(&cancel)?;
         }
         let events = EventFile::open(&self.to, true)
             .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
@@ -214,7 +215,7 @@ impl ReplicateArgs {
     fn seed(
         &self,
         places: &CommandFileSystems,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<DirectorySource, CommandError> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
@@ -225,7 +226,7 @@ impl ReplicateArgs {
             match self.seed_from(places.vfs(), &files, &to, cancel) {
                 Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
                     console::print_note(&format!("waiting: {}", explain_copy_error(error)));
-                    std::thread::sleep(pause);
+                    cancel.sleep(pause);
                     pause = (pause * 2).min(MAX_PAUSE);
                     // A log may have been closed in the meantime.
                     files = places.files(&from).unwrap_or(files);
@@ -247,7 +248,7 @@ impl ReplicateArgs {
         vfs: &Arc<dyn Vfs>,
         files: &[PathBuf],
         to: &Path,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<DirectorySource, CopyError> {
         let set = RecoverySet::find(vfs, files)?;
         let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
@@ -267,7 +268,7 @@ impl ReplicateArgs {
     fn follow(
         &self,
         copy: &mut Replicator,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
         monitor: &CopyMonitor,
         scanner: Option<&CopyScanner>,
     ) -> Result<(), CommandError> {
@@ -302,7 +303,7 @@ impl ReplicateArgs {
                 if self.once && !step.retrying && scanner.is_none_or(CopyScanner::is_finished) {
                     return Ok(());
                 }
-                std::thread::sleep(copy.idle_wait());
+                cancel.sleep(copy.idle_wait());
             }
         }
         Ok(())
