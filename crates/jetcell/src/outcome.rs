@@ -19,6 +19,14 @@ pub enum CommandOutcome {
     CouldNotRun = 2,
 }
 
+impl CommandOutcome {
+    /// Prints the reason why a command could not run.
+    pub fn could_not_run(what: impl fmt::Display) -> CommandOutcome {
+        print_error(what);
+        CommandOutcome::CouldNotRun
+    }
+}
+
 impl From<CommandOutcome> for ExitCode {
     fn from(outcome: CommandOutcome) -> ExitCode {
         ExitCode::from(outcome as u8)

@@ -15,7 +15,7 @@ use jetcell_vfs::RealOptions;
 use crate::console::{self, print_note};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,15 +156,11 @@ impl ExportArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         if let Err(what) = check_not_in_use([self.file.as_path()], self.anyway) {
-            print_error(what);
-            return CommandOutcome::CouldNotRun;
+            return CommandOutcome::could_not_run(what);
         }
         let times = match times(self.since, self.before, self.time_column) {
             Ok(times) => times,
-            Err(what) => {
-                print_error(what);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(what) => return CommandOutcome::could_not_run(what),
         };
         let selection = Selection { tables: self.table, columns: self.column, times };
         let options = ExportOptions {
@@ -186,8 +182,7 @@ impl ExportArgs {
         let vfs = match DecompressingVfs::new(real, self.unpack) {
             Ok(vfs) => vfs,
             Err(error) => {
-                print_error(format!("cannot read files: {error}"));
-                return CommandOutcome::CouldNotRun;
+                return CommandOutcome::could_not_run(format!("cannot read files: {error}"));
             }
         };
         let to_stdout = self.output == Path::new("-");
@@ -197,10 +192,7 @@ impl ExportArgs {
         let exported = match result {
             Ok(exported) => exported,
             Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::exit_status(&error)),
-            Err(error) => {
-                print_error(error);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(error) => return CommandOutcome::could_not_run(error),
         };
         let issues = &exported.issues;
         for issue in issues.stored() {

@@ -32,10 +32,7 @@ impl TurnError {
                 print_error("stopped; an incomplete test has no result");
                 CommandOutcome::Findings
             }
-            TurnError::Failed(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            TurnError::Failed(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 }
@@ -86,11 +83,6 @@ impl LoadTurns {
         Ok(LoadTurns { options, engine, stop })
     }
 
-    /// Returns true if Ctrl-C was pressed.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
     /// Returns the cancellation that Ctrl-C requests.
     pub fn cancellation(&self) -> &Cancellation {
         &self.stop
@@ -115,7 +107,11 @@ impl LoadTurns {
             .result
             .write(&output.join("result.json"))
             .map_err(|error| turn_error(format!("{} cannot be written: {error}", output.display())))?;
-        if self.stop.is_cancelled() { Err(TurnError::Interrupted) } else { Ok(figures(&finished.result).to_vec()) }
+        if self.stop.is_cancelled() {
+            Err(TurnError::Interrupted)
+        } else {
+            Ok(figures(&finished.result).to_vec())
+        }
     }
 }
 

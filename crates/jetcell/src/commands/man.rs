@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use jetcell_vfs::replace_output;
 
 use crate::console::print;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,10 +44,7 @@ impl ManualArgs {
         };
         match written {
             Ok(()) => CommandOutcome::Good,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 }

@@ -110,7 +110,8 @@ impl RemoteArgs {
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
         let files = ClientTlsFiles { authorities, certificate };
         let limits = ClientLimits { connect_timeout: CONNECT_TIMEOUT, ..ClientLimits::default() };
-        let options = RemoteOptions { limits, rate, cancellation, ..RemoteOptions::new(token_in(token_file)?) };
+        let options =
+            RemoteOptions { limits, rate, cancellation, ..RemoteOptions::new(token_in(token_file)?) };
         RemoteVfs::new(address, &files, options).map_err(|error| format!("{address}: {error}").into())
     }
 }

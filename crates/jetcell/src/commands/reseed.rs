@@ -20,7 +20,7 @@ use crate::commands::copies::explain_copy_error;
 use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
 use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 A full reseed copies the databases again; the side in --from must be stopped for that. An incremental reseed patches only the pages
@@ -71,10 +71,7 @@ pub struct ReseedArgs {
 impl ReseedArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.reseed().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.reseed().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn reseed(&self) -> Result<CommandOutcome, CommandError> {

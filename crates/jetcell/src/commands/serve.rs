@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::commands::remote::{confined_vfs, links_in, token_in};
 use crate::commands::transfer_progress::rate;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the
@@ -75,10 +75,7 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.serve().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.serve().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn serve(&self) -> Result<CommandOutcome, CommandError> {

@@ -42,10 +42,7 @@ pub struct Screen {
 
 impl Screen {
     /// Opens a screen for a run in this process. q and Ctrl-C are passed to `interrupt`.
-    pub fn open_for_run(
-        monitor: RunMonitor,
-        interrupt: Interrupt,
-    ) -> Result<Screen, CommandError> {
+    pub fn open_for_run(monitor: RunMonitor, interrupt: Interrupt) -> Result<Screen, CommandError> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 

@@ -77,10 +77,7 @@ impl CheckArgs {
     pub fn run(self) -> CommandOutcome {
         match self.check() {
             Ok(outcome) => outcome,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 

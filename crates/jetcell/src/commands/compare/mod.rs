@@ -15,7 +15,7 @@ use jetcell_workload::Verdict;
 use crate::console;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::disabled_feature_error;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MAX_RUNS: usize = 24;
@@ -79,10 +79,7 @@ impl CompareArgs {
     pub fn run(self) -> CommandOutcome {
         match self.compare() {
             Ok(outcome) => outcome,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
@@ -169,10 +168,9 @@ impl DiskTest {
             && !self.targets.iter().any(|path| is_device(path))
         {
             let shown = path.display();
-            print_error(format!(
+            return CommandOutcome::could_not_run(format!(
                 "{shown} is not a block device, but --erase applies only to devices; specify a device"
             ));
-            return CommandOutcome::CouldNotRun;
         }
         self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
     }
@@ -216,10 +214,7 @@ impl MeasurementOptions {
                     CommandOutcome::Good
                 }
             }
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 

@@ -131,10 +131,7 @@ impl DurabilityTest {
             (Some(directory), None, ..) => self.write(directory),
             _ => Err("specify a directory, or use --listen with --journal".into()),
         };
-        done.unwrap_or_else(|failure| {
-            print_error(failure);
-            CommandOutcome::CouldNotRun
-        })
+        done.unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn note(&self, line: &str) {

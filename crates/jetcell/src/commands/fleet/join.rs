@@ -82,10 +82,7 @@ impl FleetJoinArgs {
     pub fn run(self) -> CommandOutcome {
         match self.join() {
             Ok(outcome) => outcome,
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 
@@ -175,9 +172,6 @@ fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> C
             print_error(reason);
             CommandOutcome::Findings
         }
-        (SessionEnd::Refused(reason), _) => {
-            print_error(reason);
-            CommandOutcome::CouldNotRun
-        }
+        (SessionEnd::Refused(reason), _) => CommandOutcome::could_not_run(reason),
     }
 }

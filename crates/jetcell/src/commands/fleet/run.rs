@@ -21,7 +21,7 @@ use super::tables::fleet_text;
 use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -104,10 +104,7 @@ impl FleetRunArgs {
         }
         match self.coordinate() {
             Ok(outcome) => outcome,
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 
@@ -148,10 +145,7 @@ impl FleetRunArgs {
         interrupt.install()?;
         let screen = self.live.then(|| {
             let (monitor, stopping) = (store.monitor(), stop.clone());
-            Screen::open(
-                move |frame| draw(frame, &monitor.state(), stopping.is_cancelled()),
-                interrupt,
-            )
+            Screen::open(move |frame| draw(frame, &monitor.state(), stopping.is_cancelled()), interrupt)
         });
         let screen = screen.transpose()?;
         let result = self.with_server(&mut coordinator, clocks, &mut store, &stop)?;

@@ -138,10 +138,7 @@ impl FleetStore {
             if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;
             }
-            replace_output(
-                &self.directory.join("report.html"),
-                &fleet_html(&fleet, &results),
-            )?;
+            replace_output(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
             // This file is written last, so its existence means that the directory is complete.
             replace_output(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
@@ -194,8 +191,7 @@ impl CoordinatorBackend for FleetStore {
         let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
-        let written = create_private_directory(&self.directory)
-            .and_then(|()| replace_output(&path, &text));
+        let written = create_private_directory(&self.directory).and_then(|()| replace_output(&path, &text));
         if let Err(error) = &written
             && !self.failed
         {

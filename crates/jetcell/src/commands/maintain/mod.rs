@@ -25,7 +25,7 @@ use crate::commands::backup::vfs;
 use crate::commands::recover::{explain_engine_error, files, log_directory};
 use crate::commands::transfer_progress::rate;
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -120,10 +120,7 @@ enum MaintainTaskName {
 impl MaintainArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.maintain().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.maintain().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn throttle(&self) -> MaintenanceThrottle {

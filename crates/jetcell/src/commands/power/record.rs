@@ -11,7 +11,7 @@ use jetcell_power::{MeterKind, MeterScope};
 use jetcell_workload::units::TimeSpan;
 
 use super::recording::PowerRecording;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Meters:
@@ -59,10 +59,7 @@ pub struct RecordPowerArgs {
 impl RecordPowerArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.record().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.record().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn record(&self) -> Result<CommandOutcome, CommandError> {
@@ -92,12 +89,11 @@ impl RecordPowerArgs {
 
     fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandOutcome {
         if failures > 0 {
-            print_error(format!(
+            return CommandOutcome::could_not_run(format!(
                 "{}: {failures} readings failed; {} has gaps",
                 self.meter,
                 self.output.display()
             ));
-            return CommandOutcome::CouldNotRun;
         }
         match end.map(|status| status.code()) {
             None | Some(Some(0)) => CommandOutcome::Good,

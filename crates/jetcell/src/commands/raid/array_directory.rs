@@ -16,7 +16,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::error_line;
-use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input, replace_output, sync_directory};
+use jetcell_vfs::{
+    DirectoryLock, Vfs, is_locked, parent_directory, read_input, replace_output, sync_directory,
+};
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDriveOptions;

@@ -8,7 +8,7 @@ use jetcell_vfs::parent_directory;
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Runs the steps of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, alternately on the array and in
@@ -43,10 +43,7 @@ impl RaidBenchArgs {
     pub fn run(self) -> CommandOutcome {
         let beside = match self.beside.map_or_else(|| first_member(&self.array), Ok) {
             Ok(beside) => beside,
-            Err(failure) => {
-                print_error(failure);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(failure) => return CommandOutcome::could_not_run(failure),
         };
         let mut array = std::ffi::OsString::from("array:");
         array.push(&self.array);

@@ -45,8 +45,7 @@ pub fn write_page(answer: &ReliabilityResult, file: &Path) -> Result<(), Command
 }
 
 fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {
-    replace_output(file, text)
-        .map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+    replace_output(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
 }
 
 fn percent(value: f64) -> String {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{DirectoryLock, FileStem, Vfs, clone_or_copy, create_private_directory, parent_directory, sync_directory};
+use jetcell_vfs::{
+    DirectoryLock, FileStem, Vfs, clone_or_copy, create_private_directory, parent_directory, sync_directory,
+};
 use jetcell_workload::EventFile;
 
 use crate::outcome::CommandError;
@@ -186,8 +188,7 @@ impl WorkingSet {
         if let Some(copies) = &mut self.copies {
             copies.is_kept = true;
             let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
-            sync_directory(&self.directory)
-                .map_err(|e| format!("{}: {e}", self.directory.display()))?;
+            sync_directory(&self.directory).map_err(|e| format!("{}: {e}", self.directory.display()))?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_n
 use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
@@ -117,10 +117,7 @@ pub struct ReplicateArgs {
 impl ReplicateArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.replicate().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.replicate().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn replicate(&self) -> Result<CommandOutcome, CommandError> {

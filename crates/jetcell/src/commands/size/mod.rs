@@ -15,7 +15,7 @@ use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use jetcell_vfs::{read_input, replace_output};
 
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,10 +89,7 @@ impl SizeArgs {
                 print_json_or_lines(self.json, &text);
                 CommandOutcome::Good
             }
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 

@@ -103,7 +103,8 @@ impl ArrayVolumes {
             let (array, lun) = array_and_lun(&directory);
             luns_of.entry(array).or_default().insert(directory, lun);
         }
-        let mut volumes = ArrayVolumes { mounted: vec![], stop: Cancellation::default(), watched_arrays: vec![] };
+        let mut volumes =
+            ArrayVolumes { mounted: vec![], stop: Cancellation::default(), watched_arrays: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
                 // The arrays before the failed one have already been started.

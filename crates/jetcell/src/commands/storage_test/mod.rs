@@ -17,7 +17,9 @@ use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options};
+use jetcell_workload::{
+    ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options,
+};
 
 pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
 
@@ -26,9 +28,7 @@ use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::console;
-use crate::live::{
-    MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen,
-};
+use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// A storage test on the command line.
@@ -98,8 +98,7 @@ impl<T: TestCommand> StorageTest<T> {
         let stop = Cancellation::default();
         let interrupt = interrupt(&stop, monitor.clone(), live);
         if let Err(error) = interrupt.install() {
-            print_error(error);
-            return CommandOutcome::CouldNotRun;
+            return CommandOutcome::could_not_run(error);
         }
         let backend = match io {
             IoInterface::Auto => Backend::Auto,
@@ -108,16 +107,14 @@ impl<T: TestCommand> StorageTest<T> {
         };
         let volumes = match ArrayVolumes::mount(arrays) {
             Ok(volumes) => volumes,
-            Err(failure) => {
-                print_error(failure);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(failure) => return CommandOutcome::could_not_run(failure),
         };
         let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
             Ok(engine) => engine,
             Err(error) => {
-                print_error(format!("could not start the I/O backend: {error}; try --io threads"));
-                return CommandOutcome::CouldNotRun;
+                return CommandOutcome::could_not_run(format!(
+                    "could not start the I/O backend: {error}; try --io threads"
+                ));
             }
         };
         let engine = match volumes.counters() {
@@ -131,22 +128,15 @@ impl<T: TestCommand> StorageTest<T> {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
                 if let Err(failure) = volumes.close() {
-                    print_error(failure);
-                    return CommandOutcome::CouldNotRun;
+                    return CommandOutcome::could_not_run(failure);
                 }
                 finished.map(|finished| add_energy(finished, meter))
             }
-            Err(refusal) => {
-                print_error(refusal);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(refusal) => return CommandOutcome::could_not_run(refusal),
         };
         match finished {
             Ok(finished) => report(&finished, shown),
-            Err(error) => {
-                print_error(error);
-                CommandOutcome::CouldNotRun
-            }
+            Err(error) => CommandOutcome::could_not_run(error),
         }
     }
 
@@ -191,8 +181,7 @@ fn start_observers(
     if let Some(server) = &metrics {
         console::print_note(&format!("Metrics: {}", server.url()));
     }
-    let screen =
-        live.then(|| Screen::open_for_run(monitor.clone(), interrupt)).transpose()?;
+    let screen = live.then(|| Screen::open_for_run(monitor.clone(), interrupt)).transpose()?;
     let watcher = MonitorObserver::new(monitor.clone(), (!live && !quiet).then(RunProgressDisplay::new));
     Ok(RunObservers { watcher, _screen: screen, _metrics: metrics })
 }
@@ -235,12 +224,11 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
         }
     }
     if let Err(error) = stored {
-        print_error(format!(
+        return CommandOutcome::could_not_run(format!(
             "{}: could not write results: {error}; free some space, and check result.json for the stored \
              results",
             output.display()
         ));
-        return CommandOutcome::CouldNotRun;
     }
     match result.verdict {
         Verdict::Pass => CommandOutcome::Good,
@@ -265,8 +253,5 @@ enum ResultOutput {
 /// Stores the result of a test with its report.
 pub fn store(finished: &FinishedRun, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    replace_output(
-        &output.join("report.html"),
-        &jetcell_report::html(&finished.result, &finished.samples),
-    )
+    replace_output(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
 }

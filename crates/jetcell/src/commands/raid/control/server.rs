@@ -93,8 +93,7 @@ fn accept(listener: &StoppableListener<UnixListener>, used: &ArrayInUse) {
 /// Reads one request, runs it, and replies.
 fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Result<()> {
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let client =
-        ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: stop.child() };
+    let client = ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: stop.child() };
     let mut lines = BoundedLineReader::new(stream, MAX_REQUEST)?;
     let began = Instant::now();
     let line = loop {
