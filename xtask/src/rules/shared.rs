@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 struct SharedMechanism {
     /// Crate that implements the mechanism.
     home: &'static str,
-    /// Ends of paths, and names of methods with a leading dot, that only the crate may contain.
+    /// Ends of paths, and calls of methods without arguments, that only the crate may contain.
     calls: &'static [&'static str],
     /// What other crates use.
     instead: &'static str,
@@ -19,15 +19,35 @@ struct SharedMechanism {
     exceptions: &'static [(&'static str, &'static str)],
 }
 
-const MECHANISMS: &[SharedMechanism] = &[SharedMechanism {
-    home: "jetcell-vfs",
-    calls: &["fs::rename", "fs::copy", "File::create", ".sync_all"],
-    instead: "replace_output, UnfinishedFile, rename_durably, clone_or_copy, sync_file or sync_directory",
-    exceptions: &[
-        ("jetcell-export/src/value_files.rs", "moves a set of synced files, and syncs their directory once"),
-        ("jetcell/src/commands/raid/control/server.rs", "moves a socket, which has no content"),
-    ],
-}];
+const MECHANISMS: [SharedMechanism; 4] = [
+    SharedMechanism {
+        home: "jetcell-vfs",
+        calls: &["fs::rename", "fs::copy", "File::create", ".sync_all()"],
+        instead: "replace_output, UnfinishedFile, rename_durably, clone_or_copy, sync_file or sync_directory",
+        exceptions: &[(
+            "jetcell-export/src/value_files.rs",
+            "moves a set of synced files, and syncs their directory once",
+        )],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &["ctrlc::"],
+        instead: "Interrupt or cancel_on_signals",
+        exceptions: &[],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &["indicatif::"],
+        instead: "ProgressLine or ProgressReport",
+        exceptions: &[],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &[".accept()"],
+        instead: "StoppableListener or PrivateSocket",
+        exceptions: &[],
+    },
+];
 
 /// Members whose code is not checked: they do not ship.
 const UNCHECKED: [&str; 3] = ["xtask", "testkit", "system-tests"];
@@ -78,6 +98,12 @@ impl<'ast> Visit<'ast> for CallCollector {
         }
     }
 
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if let syn::UseTree::Path(path) = &item.tree {
+            self.0.push((format!("{}::", path.ident), path.ident.span().start().line));
+        }
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if let Some(first) = path.segments.first() {
@@ -87,7 +113,8 @@ impl<'ast> Visit<'ast> for CallCollector {
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        self.0.push((format!(".{}", call.method), call.method.span().start().line));
+        let arguments = if call.args.is_empty() { "()" } else { "" };
+        self.0.push((format!(".{}{arguments}", call.method), call.method.span().start().line));
         visit::visit_expr_method_call(self, call);
     }
 }
@@ -98,12 +125,14 @@ mod tests {
 
     #[test]
     fn calls_are_found_outside_tests() {
-        let text = "fn f() { std::fs::rename(a, b)?; x.sync_all()?; OutputFile::create(p) }\n\
+        let text = "use ctrlc::set_handler; fn f() { std::fs::rename(a, b)?; x.sync_all()?; OutputFile::create(p) }\n\
             #[cfg(test)] mod tests { fn g() { fs::copy(a, b); } }";
         let mut calls = CallCollector::default();
         calls.visit_file(&syn::parse_file(text).unwrap());
-        let found: Vec<&str> = calls.0.iter().map(|(call, _)| call.as_str()).collect();
-        let copies: Vec<&str> = found.into_iter().filter(|call| MECHANISMS[0].contains(call)).collect();
-        assert_eq!(copies, ["std::fs::rename", ".sync_all"]);
+        let copies = |mechanism: &SharedMechanism| -> Vec<&str> {
+            calls.0.iter().map(|(call, _)| call.as_str()).filter(|call| mechanism.contains(call)).collect()
+        };
+        assert_eq!(copies(&MECHANISMS[0]), ["std::fs::rename", ".sync_all()"]);
+        assert_eq!(copies(&MECHANISMS[1]), ["ctrlc::"]);
     }
 }
