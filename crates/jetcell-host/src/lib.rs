@@ -1,3 +1,5 @@
+//! Cancellation, pacing, signals, progress, listeners and limits of the process, for commands and servers.
+//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 

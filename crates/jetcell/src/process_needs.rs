@@ -1,4 +1,4 @@
-//! What commands need from the process, which is checked before they start.
+//! Resources that commands require of the process, which are checked before the commands start.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::outcome::print_error;
 /// A storage test checks the threads for its load later.
 const REQUIRED_THREADS: usize = 32;
 
-/// What a command needs from the process.
+/// Resources of the process that a command requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessNeeds {
     /// The command reads or writes a few files.

@@ -13,7 +13,7 @@ struct SharedMechanism {
     home: &'static str,
     /// Ends of paths, and calls of methods without arguments, that only the crate may contain.
     calls: &'static [&'static str],
-    /// What other crates use.
+    /// Items that other crates use.
     instead: &'static str,
     /// Other files that may contain the calls, each with a reason.
     exceptions: &'static [(&'static str, &'static str)],
