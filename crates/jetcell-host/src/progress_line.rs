@@ -27,7 +27,9 @@ pub fn terminal_width() -> usize {
 
 /// Progress of long work, which is shown when an update is due.
 pub struct ProgressReport {
+    /// Progress line on a terminal. It exists only after the first update, so short work has none.
     line: Option<ProgressLine>,
+    is_terminal: bool,
     /// Time of the last update.
     shown: Instant,
     plain_interval: Duration,
@@ -41,7 +43,8 @@ impl ProgressReport {
 
     /// Creates a report whose first update is due after an interval.
     pub fn new(plain_interval: Duration) -> ProgressReport {
-        ProgressReport { line: ProgressLine::new(), shown: Instant::now(), plain_interval }
+        let is_terminal = stderr().is_terminal();
+        ProgressReport { line: None, is_terminal, shown: Instant::now(), plain_interval }
     }
 
     /// Returns the progress line, or `None` if plain lines are due instead.
@@ -51,10 +54,11 @@ impl ProgressReport {
 
     /// Returns true if an update is due. The next one is due after an interval.
     pub fn is_due(&mut self) -> bool {
-        let interval = if self.line.is_some() { REDRAW_INTERVAL } else { self.plain_interval };
+        let interval = if self.is_terminal { REDRAW_INTERVAL } else { self.plain_interval };
         let is_due = self.shown.elapsed() >= interval;
         if is_due {
             self.shown = Instant::now();
+            self.line = self.line.take().or_else(ProgressLine::new);
         }
         is_due
     }
