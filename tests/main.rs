@@ -19,6 +19,7 @@ mod fuzz;
 mod kill;
 mod lost_logs;
 mod lying_disk;
+mod power_cut_result;
 mod readers_engine;
 mod readers_recovered;
 mod real_storage;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ese_check::{CancelToken, CheckOptions, Severity, check_database, check_logs};
+use ese_check::{Cancellation, CheckOptions, Severity, check_database, check_logs};
 use ese_engine::Database;
 use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
@@ -343,7 +343,7 @@ fn check(size: PageSize, churn: bool, end: EndAction) {
 
 /// Checks the headers of all logs and the chain between them, starting at generation 1. Returns the number of logs.
 fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
-    let logs = check_logs(disk, Path::new("/log"), "E00", &CancelToken::default()).unwrap();
+    let logs = check_logs(disk, Path::new("/log"), "E00", &Cancellation::default()).unwrap();
     let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(logs.is_sound(), "{context}: {bad:#?}");
     for (log, generation) in logs.logs.iter().zip(1u32..) {

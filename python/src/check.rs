@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ese_check::{CancelToken, CheckOptions, Severity, check_database};
+use ese_check::{Cancellation, CheckOptions, Severity, check_database};
 use pyo3::prelude::*;
 
 use crate::errors::LocatedError;
@@ -41,7 +41,7 @@ impl PyCheckReport {
 #[pyo3(signature = (path, *, structure = true, allow_in_use = false))]
 pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool) -> PyResult<PyCheckReport> {
     let interrupted: Arc<Mutex<(Instant, Option<PyErr>)>> = Arc::new(Mutex::new((Instant::now(), None)));
-    let cancel = CancelToken::default();
+    let cancel = Cancellation::default();
     let (watch, ending) = (interrupted.clone(), cancel.clone());
     let progress = move |_| {
         let mut state = watch.lock().unwrap_or_else(PoisonError::into_inner);

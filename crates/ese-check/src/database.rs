@@ -8,14 +8,14 @@ use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYP
 use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_vfs::{CancelToken, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_host::{Cancellation, Pacer};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::flush_types::FlushTypes;
 use crate::options::thread_count;
-use crate::pace::ReadPacer;
 use crate::page_status::PageStatus;
 use crate::spare_buffers::SpareBuffers;
 
@@ -43,7 +43,7 @@ pub struct ReadableDatabase {
     pub(crate) flush_types: Option<FlushTypes>,
     /// Length of the file in bytes. The last aligned range may extend beyond the end of the file.
     len: u64,
-    pub(crate) pace: ReadPacer,
+    pub(crate) pace: Pacer,
     /// Number of threads that check pages.
     pub(crate) threads: usize,
     pub(crate) spare_buffers: SpareBuffers,
@@ -59,7 +59,7 @@ impl ReadableDatabase {
         let database = ReadableDatabase::open(
             vfs,
             path,
-            ReadPacer::new(None, CancelToken::default(), vfs.clock()),
+            Pacer::new(vfs.clock(), None, Cancellation::default()),
             &mut findings,
         )?;
         Ok((database, findings.finish().0))
@@ -69,7 +69,7 @@ impl ReadableDatabase {
     pub(crate) fn open(
         vfs: &dyn Vfs,
         path: &Path,
-        pace: ReadPacer,
+        pace: Pacer,
         findings: &mut Findings,
     ) -> Result<ReadableDatabase, CheckError> {
         let io = |error| CheckError::Io { path: path.to_owned(), error };

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use jetcell_host::Pacer;
 use jetcell_vfs::Vfs;
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::key_filter::KeyFilter;
 use crate::options::{CheckOptions, thread_count};
-use crate::pace::ReadPacer;
 use crate::page_map::PageMap;
 use crate::page_status::PageCounts;
 use crate::reader::VerifiedPageReader;
@@ -102,7 +102,7 @@ pub(crate) fn examine_database(
     options: &CheckOptions,
     findings: &mut Findings,
 ) -> Result<(DatabaseHeader, CheckReport), CheckError> {
-    let pace = ReadPacer::new(options.throttle, options.cancel.clone(), vfs.clock());
+    let pace = Pacer::new(vfs.clock(), options.throttle, options.cancel.clone());
     let mut database = ReadableDatabase::open(vfs, path, pace, findings)?;
     database.threads = thread_count(options.threads);
     let (from, last) = (options.start_page.get(), database.file_pages);
@@ -124,7 +124,7 @@ pub(crate) fn examine_database(
         && options.start_page.get() == 1
         && !database.temporary
         && !just_created
-        && !database.pace.is_throttled()
+        && !database.pace.is_limited()
         && last_owned <= MAX_TRACKED_PAGES
         && VerifiedPageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
     if trees_first {

@@ -73,7 +73,7 @@ pub(crate) fn walk_parallel<V: ParallelVisitor>(
         (walker.reader.database, walker.newest, walker.findings.new_for_same_file());
     thread::scope(|scope| {
         let mut state = WalkState::new(shape, visitor);
-        if !database.pace.is_throttled() {
+        if !database.pace.is_limited() {
             if let Some(ahead) = &mut walker.read_ahead {
                 ahead.begin(walker.reader);
             }

@@ -32,7 +32,6 @@ mod locate;
 mod logs;
 mod long_values;
 mod options;
-mod pace;
 mod page_map;
 mod page_set;
 mod page_status;
@@ -52,7 +51,7 @@ mod tree_shape;
 mod verified_pages;
 
 pub use ese_format::recognise::{EseFileKind, START_LEN};
-pub use jetcell_vfs::CancelToken;
+pub use jetcell_host::{Cancellation, Rate as CheckThrottle};
 
 pub use crate::database_check::{CheckReport, check_database, max_check_memory};
 pub use crate::error::CheckError;
@@ -60,7 +59,6 @@ pub use crate::files::{LogSet, check_files};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 pub use crate::options::{CheckOptions, CheckPhase, CheckProgress, CheckProgressFn};
-pub use crate::pace::CheckThrottle;
 pub use crate::page_status::PageCounts;
 pub use crate::report::{CheckOutcome, FileReport, PageSummary, RequiredLogs};
 pub use crate::structure::{StructureSummary, TableSummary};

@@ -17,7 +17,8 @@ use ese_format::checksum::SEGMENT_LEN;
 use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use ese_format::recognise::old_log_version;
-use jetcell_vfs::{CancelToken, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_host::Cancellation;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
 
 use crate::error::CheckError;
@@ -98,7 +99,7 @@ pub fn check_logs(
     vfs: &dyn Vfs,
     directory: &Path,
     base: &str,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
 ) -> Result<LogReport, CheckError> {
     let io = |error| CheckError::Io { path: directory.to_owned(), error };
     let mut findings = Findings::new(directory);

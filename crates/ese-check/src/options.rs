@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::thread;
 
 use ese_format::PageNumber;
-use jetcell_vfs::CancelToken;
+use jetcell_host::{Cancellation, Rate};
 
 use crate::finding::FindingFn;
-use crate::pace::CheckThrottle;
 
 /// Callback that receives the progress of a check. It is called frequently, always from the same thread.
 pub type CheckProgressFn = dyn Fn(CheckProgress) + Send + Sync;
@@ -48,9 +47,9 @@ pub struct CheckOptions {
     /// Number of threads that check pages, up to eight. `None` means one thread per processor.
     pub threads: Option<usize>,
     /// Limit on the read rate.
-    pub throttle: Option<CheckThrottle>,
+    pub throttle: Option<Rate>,
     /// Handle that cancels the check.
-    pub cancel: CancelToken,
+    pub cancel: Cancellation,
     /// First page to verify.
     pub start_page: PageNumber,
     /// Whether to report leaked pages as errors. Windows leaves some leaked pages in sound databases, and users do
@@ -78,7 +77,7 @@ impl Default for CheckOptions {
             sink: None,
             threads: None,
             throttle: None,
-            cancel: CancelToken::default(),
+            cancel: Cancellation::default(),
             start_page: PageNumber::fixed(1),
             leaks_are_errors: true,
         }

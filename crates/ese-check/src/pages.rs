@@ -134,7 +134,7 @@ pub(crate) fn verify_pages(
         let pace = &database.pace;
         let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
         let (most, ready) =
-            if pace.is_throttled() { (1, 0) } else { (MAX_READS_IN_FLIGHT, MAX_PREPARED_READS) };
+            if pace.is_limited() { (1, 0) } else { (MAX_READS_IN_FLIGHT, MAX_PREPARED_READS) };
         let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
@@ -156,7 +156,7 @@ pub(crate) fn verify_pages(
                     done += u64::from(count);
                     continue;
                 }
-                pace.wait_before_read(u64::from(count) * database.page_size.bytes() as u64);
+                pace.wait(u64::from(count) * database.page_size.bytes() as u64);
                 let first = PageNumber::fixed(next);
                 reads.push((first, request(database, first, count, spare.pop(), &queue, &completed)));
                 outstanding += 1;

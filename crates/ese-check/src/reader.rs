@@ -190,7 +190,7 @@ impl PageCache {
             return loaded.clone();
         }
         let (offset, len, start) = database.aligned_range(page, 1);
-        database.pace.wait_before_read(len as u64);
+        database.pace.wait(len as u64);
         let mut buffer = IoBuffer::zeroed(len);
         let result = database.file.read_at(offset, &mut buffer, IoReason::Verify);
         self.store(database, CompletedTransfer::new((page, 1, start, database.page_size), result, buffer));
@@ -209,7 +209,7 @@ impl PageCache {
 
     /// Starts reading pages that will be requested soon.
     pub fn prefetch(&mut self, database: &ReadableDatabase, pages: impl Iterator<Item = PageNumber>) {
-        if database.pace.is_throttled() {
+        if database.pace.is_limited() {
             return;
         }
         let mut wanted = Vec::new();

@@ -40,7 +40,7 @@ mod transfer_control;
 mod verification_times;
 mod verify;
 
-pub use jetcell_vfs::CancelToken;
+pub use jetcell_host::Cancellation;
 
 pub use crate::chain::BackupChain;
 pub use crate::error::{BackupError, BackupSetError, Result};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file};
 
 use crate::error::{BackupError, Result};
 
@@ -54,9 +54,5 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<O
 
 /// Removes a file if it exists, and makes the removal durable.
 pub fn remove(vfs: &dyn Vfs, path: &Path) -> Result<()> {
-    let removed = match vfs.remove(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.and_then(|()| vfs.sync_directory(path.parent().unwrap_or(Path::new(".")))),
-    };
-    removed.map_err(|error| BackupError::io(path, &error))
+    remove_durably(vfs, path).map(drop).map_err(|error| BackupError::io(path, &error))
 }

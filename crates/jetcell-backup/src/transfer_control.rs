@@ -1,8 +1,9 @@
 //! Rate limit, progress reporting and cancellation for a backup or a restore.
 
+use jetcell_host::{Cancellation, Pacer, Rate};
 use jetcell_sync::Arc;
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use jetcell_vfs::{CancelToken, Clock, Pacer};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_vfs::Clock;
 
 use crate::error::{BackupError, Result};
 
@@ -26,27 +27,26 @@ pub struct TransferControl {
     /// Maximum number of bytes per second; `None` for no limit.
     pub rate: Option<u64>,
     /// Cancels the operation.
-    pub cancel: CancelToken,
+    pub cancel: Cancellation,
     /// Callback that receives the progress.
     pub progress: Option<Arc<BackupProgressFn>>,
 }
 
 /// The rate limiter and progress counters of a running operation.
 pub(crate) struct TransferMeter {
-    pace: TransferControl,
+    progress: Option<Arc<BackupProgressFn>>,
+    /// Cancelled by the caller, or when one thread's part of the operation has failed. The other threads then stop.
     pacer: Pacer,
     skipped: AtomicU64,
     transferred: AtomicU64,
     total: AtomicU64,
-    /// Set when one thread's part of the operation has failed. The other threads then stop.
-    failed: AtomicBool,
 }
 
 impl TransferMeter {
     pub fn new(pace: TransferControl, clock: Arc<dyn Clock>) -> TransferMeter {
         let [skipped, moved, total] = [0; 3].map(AtomicU64::new);
-        let failed = AtomicBool::new(false);
-        TransferMeter { pace, pacer: Pacer::new(clock), skipped, transferred: moved, total, failed }
+        let pacer = Pacer::new(clock, pace.rate.map(Rate::BytesPerSecond), pace.cancel.child());
+        TransferMeter { progress: pace.progress, pacer, skipped, transferred: moved, total }
     }
 
     /// Adds bytes to the total.
@@ -63,10 +63,8 @@ impl TransferMeter {
     /// Waits until the rate limit allows `bytes`, and counts them. Fails if the operation was cancelled.
     pub fn wait_for(&self, bytes: u64) -> Result<()> {
         self.check()?;
-        if let Some(rate) = self.pace.rate {
-            self.pacer.wait(Pacer::transfer_time(bytes, rate), || self.is_stopping());
-            self.check()?;
-        }
+        self.pacer.wait(bytes);
+        self.check()?;
         self.transferred.fetch_add(bytes, Ordering::Relaxed);
         self.report();
         Ok(())
@@ -74,16 +72,12 @@ impl TransferMeter {
 
     /// Makes the parts of the operation that run in other threads stop.
     pub fn fail(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.pacer.cancellation().cancel();
     }
 
     /// Fails if the operation was cancelled or another part of it has failed.
     pub fn check(&self) -> Result<()> {
-        if self.is_stopping() { Err(BackupError::Stopped) } else { Ok(()) }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.pace.cancel.is_cancelled() || self.failed.load(Ordering::Relaxed)
+        if self.pacer.is_cancelled() { Err(BackupError::Stopped) } else { Ok(()) }
     }
 
     /// Returns the number of bytes processed by this call.
@@ -92,7 +86,7 @@ impl TransferMeter {
     }
 
     fn report(&self) {
-        let Some(progress) = &self.pace.progress else { return };
+        let Some(progress) = &self.progress else { return };
         let moved = self.transferred.load(Ordering::Relaxed);
         let done = moved + self.skipped.load(Ordering::Relaxed);
         progress(BackupProgress {
@@ -114,7 +108,7 @@ mod tests {
     #[test]
     fn transfers_respect_the_rate_limit_and_cancellation() {
         let clock = SimVfs::new().clock();
-        let cancel = CancelToken::default();
+        let cancel = Cancellation::default();
         let pace = TransferControl { rate: Some(1000), cancel: cancel.clone(), progress: None };
         let gauge = TransferMeter::new(pace, clock.clone());
         for _ in 0..5 {

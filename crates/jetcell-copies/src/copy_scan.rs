@@ -14,8 +14,9 @@ use ese_engine::{
 };
 use ese_format::{LogPosition, PageNumber};
 use jetcell_backup::text_file;
+use jetcell_host::{Cancellation, Pacer, Rate};
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileName, Pacer, Vfs, remove_unfinished};
+use jetcell_vfs::{FileName, Vfs, remove_unfinished};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, database_header};
@@ -48,6 +49,8 @@ pub struct CopyScanOptions {
     pub events: Option<Arc<dyn EventSink>>,
     /// Profile that selects the event numbers.
     pub profile: EventProfile,
+    /// Ends the scan early, also during a pause. The next call resumes it.
+    pub cancellation: Cancellation,
 }
 
 /// Scan progress of all databases of a copy.
@@ -231,7 +234,10 @@ impl ScanPass<'_> {
         let read = PageReadOptions { read_bytes: self.options.batch_bytes, reads_in_flight: 1, from };
         // Recovery can replace a torn page by any saved image, so a torn page with an image is not bad.
         let (mut reader, _) = DatabasePageReader::for_file(vfs, &self.path, LogPosition::MAX, read)?;
-        let pacer = Pacer::new(clock.clone());
+        let MaintenanceThrottle { bytes_per_second, pause, .. } = self.options.throttle;
+        let cancellation = &self.options.cancellation;
+        let rate = bytes_per_second.map(Rate::BytesPerSecond);
+        let pacer = Pacer::new(clock.clone(), rate, cancellation.clone());
         let (mut stored, mut named) = (0_u64, 0);
         let mut goes_on = true;
         while goes_on {
@@ -252,18 +258,14 @@ impl ScanPass<'_> {
                 }
             }
             named = reads.bad_pages.len();
-            goes_on = should_continue(state, reader.last_page());
+            goes_on = !cancellation.is_cancelled() && should_continue(state, reader.last_page());
             stored += bytes;
             if stored >= STORE_INTERVAL_BYTES || !goes_on {
                 stored = 0;
                 scan.store(vfs, self.directory)?;
             }
-            if let Some(rate) = self.options.throttle.bytes_per_second {
-                pacer.wait(Pacer::transfer_time(bytes, rate), || false);
-            }
-            if !self.options.throttle.pause.is_zero() {
-                clock.sleep(self.options.throttle.pause);
-            }
+            pacer.wait(bytes);
+            cancellation.wait(&*clock, pause);
         }
         let state = &mut scan.databases[at];
         if goes_on {

@@ -11,9 +11,10 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
+use jetcell_host::host_name;
 use jetcell_input::error_line;
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, host_name};
+use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};

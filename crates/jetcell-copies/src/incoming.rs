@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{Error, VerifiedLog};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoReason, OpenMode, Vfs, parent_directory, remove_if_exists};
 
 use crate::error::{CopyError, Result};
 
@@ -40,17 +40,9 @@ pub(crate) fn create_or_replace(vfs: &dyn Vfs, path: &Path) -> io::Result<Arc<dy
     vfs.open(path, OpenMode::CreateNew)
 }
 
-/// Removes a file that another process may remove concurrently.
-pub(crate) fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
-    match vfs.remove(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 /// Writes a log to `path` and makes it durable. Until the function returns, the file may be incomplete.
 pub(crate) fn store_log(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
+    let directory = parent_directory(path);
     let write_file = || {
         vfs.create_directory(directory)?;
         let file = create_or_replace(vfs, path)?;

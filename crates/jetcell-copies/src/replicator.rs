@@ -13,12 +13,12 @@ use std::time::Duration;
 use ese_engine::{CopyEvent, CopyRegistration, Error};
 use ese_format::Generation;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, Vfs};
+use jetcell_vfs::{DirectoryLock, Vfs, remove_if_exists};
 
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::incoming::{read_partial_log, remove_if_exists};
+use crate::incoming::read_partial_log;
 use crate::log_end::{LogEnd, inspect};
 use crate::log_fetcher::{HistoryConfirmation, LogFetcher};
 use crate::log_replayer::{LogReplayer, ReplayAttempt, ReplayOptions, redo_start};

@@ -23,13 +23,13 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs, remove_if_exists};
 
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required};
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result, full_reseed_required};
-use crate::incoming::{is_not_found, part_path, remove_if_exists, store_log};
+use crate::incoming::{is_not_found, part_path, store_log};
 use crate::log_fetcher::LogFetcher;
 use crate::log_history::{HistoryRelation, LogHistory};
 use crate::log_source::LogSource;

@@ -18,13 +18,13 @@ use jetcell_backup::{
     BackupError, BackupManifest, BackupOptions, BackupType, StoredLog, back_up, back_up_stopped, text_file,
 };
 use jetcell_sync::Arc;
-use jetcell_vfs::{Vfs, is_unfinished};
+use jetcell_vfs::{Vfs, is_unfinished, remove_if_exists};
 
 use crate::copy_state::{
     COPY_FILE, CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required,
 };
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, part_path, remove_if_exists};
+use crate::incoming::{INCOMING, part_path};
 use crate::log_end::LogEnd;
 use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;

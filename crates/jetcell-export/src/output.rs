@@ -1,14 +1,12 @@
 //! Output files, which are written under a temporary name and renamed when complete.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::{PrintableWriter, TextFormat};
-use jetcell_vfs::{create_new, is_locked, try_lock_open};
+use jetcell_vfs::UnfinishedFile;
 
-use crate::target::{check_absent, sync_directory, with_path};
+use crate::target::{check_absent, with_path};
 use crate::value_files::ValueFiles;
 
 /// Destination of an export.
@@ -22,93 +20,25 @@ pub enum ExportDestination {
     Stdout,
 }
 
-/// A file that [`PartialFile::finish`] renames to its final name. Without that call, the file is removed.
-#[derive(Debug)]
-pub(crate) struct PartialFile {
-    target: PathBuf,
-    partial: PathBuf,
-    /// The open and locked file. The lock tells other exports to the same target that the file is in use and not left
-    /// over from a killed process.
-    file: File,
-    finished: bool,
+/// Creates the temporary file for `target`. Fails if `target` exists and `force` is false.
+pub(crate) fn create(target: &Path, force: bool) -> io::Result<UnfinishedFile> {
+    check_absent(target, force)?;
+    UnfinishedFile::create_exclusive(target)
 }
 
-impl PartialFile {
-    /// Creates the temporary file for `target`. Fails if `target` exists and `force` is false.
-    pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
-        check_absent(target, force)?;
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = target.with_file_name(name);
-        let with_partial_path = |error| with_path(&partial, error);
-        // The file may be left over from a killed process.
-        if is_locked(&partial).map_err(with_partial_path)? {
-            return Err(with_partial_path(in_use_error()));
-        } else {
-            match fs::remove_file(&partial) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(with_partial_path(error));
-                }
-                _ => {}
-            }
-        }
-        let file = create_new(&partial).map_err(with_partial_path)?;
-        if !try_lock_open(&file).map_err(with_partial_path)? {
-            return Err(with_partial_path(in_use_error()));
-        }
-        Ok(PartialFile { target: target.to_owned(), partial, file, finished: false })
+/// Makes the content durable, publishes the value files that it refers to, and renames the file.
+pub(crate) fn finish(file: UnfinishedFile, values: Option<ValueFiles>) -> io::Result<()> {
+    file.sync().map_err(|error| with_path(file.temporary_path(), error))?;
+    if let Some(values) = values {
+        values.publish()?;
     }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.partial
-    }
-
-    pub(crate) fn open(&self) -> io::Result<File> {
-        self.file.try_clone().map_err(|error| with_path(&self.partial, error))
-    }
-
-    /// Returns true if the temporary path still refers to this file, and not to a file from another export.
-    fn is_at_partial_path(&self) -> io::Result<bool> {
-        let (written, named) = (self.file.metadata()?, fs::symlink_metadata(&self.partial)?);
-        Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
-    }
-
-    /// Makes the content durable, publishes the value files that it refers to, and renames the file.
-    pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
-        let with_partial_path = |error| with_path(&self.partial, error);
-        self.file.sync_all().map_err(with_partial_path)?;
-        if !self.is_at_partial_path().map_err(with_partial_path)? {
-            return Err(with_partial_path(in_use_error()));
-        }
-        if let Some(values) = values {
-            values.publish()?;
-        }
-        fs::rename(&self.partial, &self.target).map_err(|error| with_path(&self.target, error))?;
-        self.finished = true;
-        let directory = self.target.parent().unwrap_or(Path::new(""));
-        sync_directory(directory).map_err(|error| with_path(directory, error))
-    }
-}
-
-/// Returns the error for an output file that another export is writing.
-fn in_use_error() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ResourceBusy,
-        "another export is writing this file; wait for that export, or specify a different file",
-    )
-}
-
-impl Drop for PartialFile {
-    fn drop(&mut self) {
-        if !self.finished && self.is_at_partial_path().unwrap_or(false) {
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
+    let path = file.path().to_owned();
+    file.finish().map_err(|error| with_path(&path, error))
 }
 
 /// An output stream to a partial file or to standard output.
 pub(crate) enum OutputStream {
-    File(BufWriter<File>, PartialFile),
+    File(BufWriter<UnfinishedFile>),
     Stdout(Box<dyn Write + Send>),
 }
 
@@ -116,8 +46,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl OutputStream {
     pub(crate) fn file(target: &Path, force: bool) -> io::Result<OutputStream> {
-        let partial = PartialFile::create(target, force)?;
-        Ok(OutputStream::File(BufWriter::with_capacity(BUFFER_BYTES, partial.open()?), partial))
+        Ok(OutputStream::File(BufWriter::with_capacity(BUFFER_BYTES, create(target, force)?)))
     }
 
     /// Returns a stream to standard output. Control characters are escaped if the output is a terminal, and left
@@ -131,13 +60,13 @@ impl OutputStream {
         })
     }
 
-    /// Completes the output; see [`PartialFile::finish`].
+    /// Completes the output; see [`finish`].
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
-            OutputStream::File(mut writer, partial) => {
-                writer.flush().map_err(|error| with_path(partial.path(), error))?;
-                drop(writer);
-                partial.finish(values)
+            OutputStream::File(writer) => {
+                let path = writer.get_ref().temporary_path().to_owned();
+                let file = writer.into_inner().map_err(|error| with_path(&path, error.into_error()))?;
+                finish(file, values)
             }
             OutputStream::Stdout(mut writer) => writer.flush(),
         }
@@ -147,8 +76,8 @@ impl OutputStream {
 impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            OutputStream::File(writer, file) => {
-                writer.write(bytes).map_err(|error| with_path(file.path(), error))
+            OutputStream::File(writer) => {
+                writer.write(bytes).map_err(|error| with_path(writer.get_ref().temporary_path(), error))
             }
             OutputStream::Stdout(writer) => writer.write(bytes),
         }
@@ -156,7 +85,9 @@ impl Write for OutputStream {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            OutputStream::File(writer, file) => writer.flush().map_err(|error| with_path(file.path(), error)),
+            OutputStream::File(writer) => {
+                writer.flush().map_err(|error| with_path(writer.get_ref().temporary_path(), error))
+            }
             OutputStream::Stdout(writer) => writer.flush(),
         }
     }
@@ -178,34 +109,4 @@ pub(crate) fn file_name(table: &str) -> String {
         name.insert(0, '_');
     }
     name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_exports_to_one_file_do_not_mix() {
-        let dir = tempfile::tempdir().unwrap();
-        let target = dir.path().join("rows.csv");
-        let mut first = OutputStream::file(&target, false).unwrap();
-        first.write_all(b"first").unwrap();
-        assert_eq!(OutputStream::file(&target, false).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
-        // Simulates a second export that started before the first one had acquired its lock.
-        fs::remove_file(dir.path().join("rows.csv.partial")).unwrap();
-        let mut second = OutputStream::file(&target, false).unwrap();
-        second.write_all(b"sec").unwrap();
-        assert_eq!(first.finish(None).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
-        assert!(!target.exists());
-        second.finish(None).unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"sec");
-        fs::remove_file(&target).unwrap();
-        // Simulates a file left over from a killed process.
-        fs::write(dir.path().join("rows.csv.partial"), "remains").unwrap();
-        let mut third = OutputStream::file(&target, false).unwrap();
-        third.write_all(b"third").unwrap();
-        third.finish(None).unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"third");
-        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o600);
-    }
 }

@@ -1,6 +1,5 @@
-//! Output paths: checks before files are replaced, and durability of file names.
+//! Output paths: checks before files are replaced.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -11,12 +10,6 @@ pub(crate) fn check_absent(target: &Path, force: bool) -> io::Result<()> {
     }
     let what = format!("{} already exists; to replace it, use --force", target.display());
     Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-}
-
-/// Makes the entries of a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    File::open(directory)?.sync_all()
 }
 
 /// Adds the path to an error message.

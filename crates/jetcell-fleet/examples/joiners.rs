@@ -79,7 +79,7 @@ impl JoiningHost {
                 self.session.record_test_end(Ok(parcel.clone()));
             }
         }
-        if self.progress.stop_signal().is_set() && !self.ended {
+        if self.progress.stop_signal().is_cancelled() && !self.ended {
             self.ended = true;
             self.session.record_test_end(Err("stopped".into()));
         }

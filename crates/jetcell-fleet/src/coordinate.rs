@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jetcell_workload::StopSignal;
+use jetcell_workload::Cancellation;
 
 use crate::bus::Bus;
 use crate::clock::HostClocks;
@@ -47,7 +47,7 @@ pub fn coordinate(
     clocks: HostClocks,
     bus: &dyn Bus,
     backend: &mut dyn CoordinatorBackend,
-    stop: &StopSignal,
+    stop: &Cancellation,
 ) {
     let mut farewell = None;
     loop {
@@ -60,7 +60,7 @@ pub fn coordinate(
             received = bus.receive(Duration::ZERO);
         }
         let now = clocks.steady_ns();
-        if stop.is_set() {
+        if stop.is_cancelled() {
             coordinator.request_stop("stopped on request");
         }
         effects.extend(coordinator.tick(now));

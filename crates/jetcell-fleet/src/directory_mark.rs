@@ -3,11 +3,11 @@
 //! Every host writes its mark before the first barrier and checks it afterwards. If two hosts share a directory, the
 //! later mark has replaced the earlier one, and the host that wrote the earlier mark detects this.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{open_input, parent_directory};
+use jetcell_vfs::{open_input, parent_directory, replace_output, sync_directory};
 use serde::{Deserialize, Serialize};
 
 /// Name of the mark file.
@@ -117,7 +117,7 @@ impl Drop for DirectoryMarks {
         for directory in self.made.iter().rev() {
             // A directory that is not empty is kept.
             if fs::remove_dir(directory).is_ok() {
-                let _ = File::open(parent_directory(directory)).and_then(|parent| parent.sync_all());
+                let _ = sync_directory(parent_directory(directory));
             }
         }
     }
@@ -133,17 +133,7 @@ fn missing_directories(directory: &Path) -> Vec<PathBuf> {
 
 /// Replaces the mark in a directory atomically and makes it durable.
 fn write(mark: &DirectoryMark, directory: &Path) -> io::Result<()> {
-    let aside = directory.join(format!(".{MARK_FILE}.{}", mark.token));
-    let written = || -> io::Result<()> {
-        let mut file = File::create(&aside)?;
-        file.write_all(&serde_json::to_vec(mark)?)?;
-        file.sync_all()?;
-        fs::rename(&aside, directory.join(MARK_FILE))?;
-        File::open(directory)?.sync_all()
-    };
-    written().inspect_err(|_| {
-        let _ = fs::remove_file(&aside);
-    })
+    replace_output(&directory.join(MARK_FILE), serde_json::to_vec(mark)?)
 }
 
 fn read(path: &Path) -> io::Result<DirectoryMark> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_workload::{RunPhase, StopSignal};
+use jetcell_workload::{Cancellation, RunPhase};
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{ClockEstimate, ClockReading};
@@ -57,7 +57,7 @@ struct SharedTestState {
 #[derive(Clone, Debug, Default)]
 pub struct HostProgress {
     shared: Arc<(Mutex<SharedTestState>, Condvar)>,
-    stop: StopSignal,
+    stop: Cancellation,
 }
 
 /// Interval between checks for a stop request.
@@ -65,7 +65,7 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl HostProgress {
     /// Returns the signal that stops the test.
-    pub fn stop_signal(&self) -> &StopSignal {
+    pub fn stop_signal(&self) -> &Cancellation {
         &self.stop
     }
 
@@ -104,7 +104,7 @@ impl HostProgress {
 
     fn wait_until(&self, reached: impl Fn(&SharedTestState) -> bool) {
         let mut shared = self.shared.0.lock();
-        while !reached(&shared) && !self.stop.is_set() {
+        while !reached(&shared) && !self.stop.is_cancelled() {
             self.shared.1.wait_for(&mut shared, STOP_POLL_INTERVAL);
         }
     }
@@ -284,7 +284,7 @@ impl HostSession {
                 self.end_session(SessionEnd::Refused(reason.into()));
             }
             HostCondition::Joining => self.decline(reason.into()),
-            _ => self.progress.stop.stop(),
+            _ => self.progress.stop.cancel(),
         }
     }
 
@@ -330,7 +330,7 @@ impl HostSession {
                 }
             }
             CoordinatorMessage::Rejected { token, reason } if token == own => {
-                self.progress.stop.stop();
+                self.progress.stop.cancel();
                 self.stopped.get_or_insert(message::display_text(&reason));
                 if matches!(self.condition, HostCondition::Joining | HostCondition::Refused { .. }) {
                     self.end_session(SessionEnd::Refused(message::display_text(&reason)));
@@ -372,7 +372,7 @@ impl HostSession {
             self.condition = HostCondition::Ended { failure: Some(reason.clone()) };
             self.next_beat_ns = 0;
         }
-        self.progress.stop.stop();
+        self.progress.stop.cancel();
         self.stopped.get_or_insert(reason);
     }
 
@@ -451,7 +451,7 @@ impl HostSession {
                 let reason = format!("no coordinator responded within {seconds} s; start jetcell fleet run");
                 self.end_session(SessionEnd::Refused(reason));
             }
-            HostCondition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_set() => {
+            HostCondition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_cancelled() => {
                 self.stop_test(format!(
                     "the coordinator did not respond for {seconds} s, which is longer than the lease"
                 ));

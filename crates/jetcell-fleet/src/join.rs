@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use jetcell_workload::StopSignal;
+use jetcell_workload::Cancellation;
 
 use crate::bus::Bus;
 use crate::clock::HostClocks;
@@ -65,7 +65,7 @@ pub fn join(
     bus: &dyn Bus,
     session: &mut HostSession,
     work: &mut dyn HostTask,
-    interrupted: &StopSignal,
+    interrupted: &Cancellation,
 ) -> JoinOutcome {
     let clocks = HostClocks::start();
     let progress = session.progress().clone();
@@ -86,7 +86,7 @@ pub fn join(
                 Ok(TestEvent::Ended(outcome)) => session.record_test_end(outcome),
                 Err(_) => {}
             }
-            if interrupted.is_set() {
+            if interrupted.is_cancelled() {
                 session.interrupt("stopped on this host by the user");
             }
             calls.extend(session.tick(clocks.now()));
@@ -99,7 +99,7 @@ pub fn join(
                     SessionAction::EndSession(departure) => {
                         bus.flush();
                         // The test may still be waiting at a barrier.
-                        progress.stop_signal().stop();
+                        progress.stop_signal().cancel();
                         return JoinOutcome {
                             session_end: departure,
                             stop_reason: session.stop_reason().map(String::from),

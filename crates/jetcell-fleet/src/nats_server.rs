@@ -1,15 +1,14 @@
 //! A NATS server that the coordinator starts if none is available.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use jetcell_vfs::{check_input, check_secret, read_input, read_secret};
+use jetcell_vfs::{check_input, check_secret, open_or_create, read_input, read_secret, replace_output};
 use thiserror::Error;
 
 use crate::bus::{MAX_PEM_BYTES, MAX_SECRET_BYTES};
@@ -105,9 +104,10 @@ impl NatsServer {
             return Err(NatsServerError::InUse(address));
         }
         let configuration = directory.join("nats-server.conf");
-        write_private(&configuration, &text).map_err(|error| NatsServerError::file(&configuration, error))?;
+        replace_output(&configuration, &text)
+            .map_err(|error| NatsServerError::file(&configuration, error))?;
         let log = directory.join("nats-server.log");
-        let output = fs::File::create(&log).map_err(|error| NatsServerError::file(&log, error))?;
+        let output = open_or_create(&log).map_err(|error| NatsServerError::file(&log, error))?;
         let server_error = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = killed_with_parent(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
@@ -192,10 +192,4 @@ fn configuration_text(address: SocketAddr, security: &NatsServerSecurity) -> Res
 /// Quotes a text for the server's configuration file, in which strings use JSON syntax.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let _ = fs::remove_file(path);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
 }

@@ -174,7 +174,7 @@ impl FleetObserver<'_> {
             return;
         }
         self.progress.wait_at_barrier(Barrier::Measure);
-        while !self.progress.stop_signal().is_set() {
+        while !self.progress.stop_signal().is_cancelled() {
             let Some(start) = self.progress.start_ns() else {
                 std::thread::sleep(POLL_INTERVAL);
                 continue;

@@ -12,8 +12,9 @@ use std::sync::Weak;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use jetcell_host::{Cancellation, Pacer, Rate};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
-use jetcell_vfs::{Pacer, RealClock};
+use jetcell_vfs::RealClock;
 
 use crate::connection::{HostConnection, ServerWelcome};
 use crate::connector::{ClientLimits, Connector};
@@ -41,6 +42,8 @@ pub struct RemoteOptions {
     pub retry: Duration,
     /// Maximum number of file bytes received per second.
     pub rate: Option<u64>,
+    /// Ends the pauses that the rate requires.
+    pub cancellation: Cancellation,
     /// Whether threads keep the connection alive and run transfers in the background. Without threads, runs are
     /// deterministic.
     pub threads: bool,
@@ -50,7 +53,14 @@ impl RemoteOptions {
     /// Returns the default options.
     pub fn new(token: AccessToken) -> RemoteOptions {
         let (limits, retry) = (ClientLimits::default(), Duration::from_millis(100));
-        RemoteOptions { token, limits, retry, rate: None, threads: true }
+        RemoteOptions {
+            token,
+            limits,
+            retry,
+            rate: None,
+            cancellation: Cancellation::default(),
+            threads: true,
+        }
     }
 }
 
@@ -85,7 +95,8 @@ struct ConnectionState {
 impl RemoteHost {
     pub fn new(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteHost {
         let clock = Arc::new(RealClock::new());
-        let pacer = Pacer::new(clock.clone());
+        let rate = options.rate.map(Rate::BytesPerSecond);
+        let pacer = Pacer::new(clock.clone(), rate, options.cancellation.clone());
         RemoteHost { root, connector, options, pacer, clock, state: Mutex::default(), jobs: Mutex::default() }
     }
 
@@ -212,7 +223,7 @@ impl RemoteHost {
             loop {
                 while asked.len() < MAX_READS_IN_FLIGHT && failed.is_none() {
                     let Some(place) = pieces.next() else { break };
-                    self.wait_for_rate(place.len());
+                    self.pacer.wait(place.len() as u64);
                     let len = place.len() as u32;
                     let number = connection.send(&RemoteRequest::Read { file, offset: at, len })?;
                     at += u64::from(len);
@@ -235,12 +246,6 @@ impl RemoteHost {
     fn request_len(&self) -> usize {
         let rate = self.options.rate.map_or(MAX_CHUNK, |rate| usize::try_from(rate / 4).unwrap_or(MAX_CHUNK));
         (rate / 4096 * 4096).clamp(4096, MAX_CHUNK)
-    }
-
-    fn wait_for_rate(&self, bytes: usize) {
-        if let Some(rate) = self.options.rate {
-            self.pacer.wait(Pacer::transfer_time(bytes as u64, rate), || false);
-        }
     }
 
     /// Runs a transfer in the background, or immediately if there are no threads.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 
 use crate::IoBuffer;
-use crate::path_names::{UNFINISHED, with_ending};
+use crate::path_names::fixed_unfinished_path;
 
 /// Reason for a file I/O operation. Counters, throttles and fault injection distinguish transfers by reason. ESE:
 /// `iorp`.
@@ -206,7 +206,7 @@ pub trait Vfs: Send + Sync {
     /// Concurrent calls return different paths. On a file system shared by several processes, this includes calls
     /// from other processes.
     fn unfinished_path(&self, path: &Path) -> PathBuf {
-        with_ending(path, UNFINISHED)
+        fixed_unfinished_path(path)
     }
     /// Returns the length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {

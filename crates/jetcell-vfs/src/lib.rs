@@ -22,7 +22,6 @@ mod memory;
 mod mounted;
 mod output_file;
 mod overlay;
-mod pacer;
 mod panic;
 mod path_names;
 mod pool;
@@ -31,7 +30,7 @@ mod real;
 mod replaced_file;
 mod retry;
 pub mod sim;
-mod thread_limit;
+mod unfinished_file;
 mod uring;
 
 pub use buffer::IoBuffer;
@@ -49,18 +48,20 @@ pub use input_file::{
 };
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::{is_locked, try_lock_open};
-pub use memory::{MemoryLimit, memory_limit, try_reserve};
+pub use memory::try_reserve;
 pub use mounted::MountedVfs;
-pub use output_file::{OutputFile, create_new, create_private_directory, open_or_create};
+pub use output_file::{
+    OutputFile, clone_or_copy, create_new, create_private_directory, open_or_create, rename_durably,
+    sync_directory, sync_file,
+};
 pub use overlay::OverlayVfs;
-pub use pacer::{CancelToken, Pacer};
 pub use panic::abort_on_panic;
-pub use path_names::{is_unfinished, parent_directory};
-pub use process::{host_name, report_file_size_limit};
+pub use path_names::{fixed_unfinished_path, is_unfinished, parent_directory};
+pub use process::report_file_size_limit;
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use replaced_file::{
-    UnfinishedFile, remove_if_exists, remove_unfinished, replace_file, replace_file_through,
-    unique_unfinished,
+    remove_durably, remove_if_exists, remove_unfinished, replace_file, replace_file_through,
+    replace_file_unsynced, unique_unfinished,
 };
 pub use sim::{CrashOptions, SimVfs, is_power_off};
-pub use thread_limit::try_threads;
+pub use unfinished_file::{UnfinishedFile, remove_unfinished_outputs, replace_output};

@@ -5,17 +5,21 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file_ownership::{NEW_DIRECTORY, NEW_FILE, check_ownership, nofollow_error, not_a_file_error};
+use crate::path_names::parent_directory;
 use crate::retry::{bounded, retry};
 
 /// Maximum number of attempts to open a file that another process creates and removes concurrently.
 const CREATIONS: usize = 100;
+/// Size in bytes of the buffer for copying a file.
+const COPY_BUFFER_BYTES: usize = 8 << 20;
 
 /// A file opened for output.
 #[derive(Debug)]
@@ -47,7 +51,7 @@ impl OutputFile {
 
     /// Makes the content and the length durable.
     pub fn sync(&self) -> io::Result<()> {
-        bounded(|| rustix::fs::fdatasync(&self.0))
+        sync_file(&self.0)
     }
 
     /// Truncates or extends the file. The length of a device does not change.
@@ -58,17 +62,59 @@ impl OutputFile {
         bounded(|| rustix::fs::ftruncate(&self.0, len))
     }
 
-    /// Makes the entries of a directory durable.
-    pub fn sync_directory(directory: &Path) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = bounded(|| rustix::fs::openat(CWD, directory, flags, Mode::empty()))?;
-        bounded(|| rustix::fs::fsync(&opened))
+    /// Returns the open file.
+    pub fn as_file(&self) -> &File {
+        &self.0
     }
+}
+
+impl From<File> for OutputFile {
+    fn from(file: File) -> OutputFile {
+        OutputFile(file)
+    }
+}
+
+/// Makes the entries of a directory durable. An empty path stands for the current directory.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = bounded(|| rustix::fs::openat(CWD, directory, flags, Mode::empty()))?;
+    bounded(|| rustix::fs::fsync(&opened))
+}
+
+/// Makes the content and the length of a file durable.
+pub fn sync_file(file: impl AsFd) -> io::Result<()> {
+    bounded(|| rustix::fs::fdatasync(&file))
+}
+
+/// Renames a file durably. Replaces an existing file.
+pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    sync_directory(parent_directory(to))
 }
 
 /// Creates a file. The path must not exist, not even as a link. Only the user can read and write the file.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).create_new(true).mode(NEW_FILE.bits()).open(path)
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    bounded(|| rustix::fs::openat(CWD, path, flags, NEW_FILE)).map(File::from)
+}
+
+/// Copies a file durably to a new path. The copy shares blocks with the original if the file system supports that.
+/// `progress` receives the number of bytes copied, and returns `false` to stop the copy there.
+pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
+    let (source, mut copy) = (File::open(from)?, OutputFile(create_new(to)?));
+    if rustix::fs::ioctl_ficlone(&copy.0, &source).is_err() {
+        let (mut buffer, mut copied) = (vec![0; COPY_BUFFER_BYTES], 0);
+        loop {
+            let read = bounded(|| rustix::io::read(&source, &mut buffer[..]))?;
+            copied += read as u64;
+            if read == 0 || !progress(copied) {
+                break;
+            }
+            copy.write_all(&buffer[..read])?;
+        }
+    }
+    copy.sync()
 }
 
 /// Opens a file for reading and writing, and keeps its content. Creates it if it does not exist.
@@ -105,9 +151,12 @@ fn open_owned_file(path: &Path, how: OFlags) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Creates a directory and its missing parents. Only the user can access the new directories.
+/// Creates a directory and its missing parents, durably. Only the user can access the new directories.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let created: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)?;
+    created.iter().rev().try_for_each(|path| sync_directory(parent_directory(path)))
 }
 
 impl Write for OutputFile {
@@ -181,7 +230,7 @@ mod tests {
         file.seek(SeekFrom::Start(0)).unwrap();
         file.write_all(b"new").unwrap();
         assert_eq!(text(), "new");
-        OutputFile::sync_directory(dir.path()).unwrap();
+        sync_directory(dir.path()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert!(
             OutputFile::create(dir.path()).is_err() && OutputFile::append(Path::new("/none/file")).is_err()

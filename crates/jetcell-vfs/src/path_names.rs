@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 /// Extension of incomplete files. Such a file is renamed to its final name once it is durable.
 pub(crate) const UNFINISHED: &str = "unfinished";
-/// Extensions of other incomplete files: exports, states of interrupted operations, logs that are being restored,
-/// messages between copies.
-const OTHERS: [&str; 4] = ["partial", "restoring", "copy-new", "message-new"];
+/// Extension of incomplete files that only one process may write, such as exports.
+pub(crate) const PARTIAL: &str = "partial";
+/// Extensions of other incomplete files: logs that are being restored, states and messages of copies.
+const OTHERS: [&str; 4] = [PARTIAL, "restoring", "copy-new", "message-new"];
 
 /// Returns the parent directory of a file, or `.` for a bare name.
 pub fn parent_directory(path: &Path) -> &Path {
@@ -18,6 +19,11 @@ pub fn parent_directory(path: &Path) -> &Path {
 pub fn is_unfinished(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ending == UNFINISHED || OTHERS.contains(&ending))
+}
+
+/// Returns the path of the temporary file for a file that only one process replaces: the same path at each call.
+pub fn fixed_unfinished_path(path: &Path) -> PathBuf {
+    with_ending(path, UNFINISHED)
 }
 
 /// Returns the path with `.ending` appended to its file name.

@@ -15,10 +15,3 @@ pub fn report_file_size_limit() {
         signal(FILE_SIZE_EXCEEDED, IGNORE);
     }
 }
-
-/// Returns the host name, for use in messages. Of the system's name, only ASCII letters, digits, dots, hyphens and
-/// underscores are kept, at most 255 characters.
-pub fn host_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).take(255).collect()
-}

@@ -1,14 +1,14 @@
-//! Atomic replacement of whole files.
+//! Atomic replacement and durable removal of whole files on a [`Vfs`].
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::path_names::{UNFINISHED, with_ending};
-use crate::{IoBuffer, IoReason, OpenMode, OutputFile, Vfs, parent_directory};
+use crate::{IoBuffer, IoReason, OpenMode, Vfs, parent_directory};
 
 /// Returns a unique path for an incomplete file: no other call returns it, in this or any other process, on this or
 /// any other host.
@@ -44,6 +44,22 @@ pub fn replace_file_through(
     content: &[u8],
     reason: IoReason,
 ) -> io::Result<()> {
+    replace_file_unsynced(vfs, path, unfinished, content, reason)?;
+    vfs.sync_directory(parent_directory(path))
+}
+
+/// Like [`replace_file_through`], but does not sync the directory. A power failure may restore the old file, but never
+/// leaves an incomplete one.
+///
+/// # Errors
+/// Errors of [`replace_file`].
+pub fn replace_file_unsynced(
+    vfs: &dyn Vfs,
+    path: &Path,
+    unfinished: &Path,
+    content: &[u8],
+    reason: IoReason,
+) -> io::Result<()> {
     remove_if_exists(vfs, unfinished)?;
     let file = vfs.open(unfinished, OpenMode::CreateNew)?;
     let write_and_rename = || {
@@ -56,8 +72,7 @@ pub fn replace_file_through(
     write_and_rename().inspect_err(|_| {
         // If the removal fails too, only the first error is reported.
         let _ = vfs.remove(unfinished);
-    })?;
-    vfs.sync_directory(parent_directory(path))
+    })
 }
 
 /// Removes temporary files for a path that are left over from interrupted calls of [`replace_file`]. The caller holds
@@ -92,66 +107,6 @@ fn is_leftover(left: &str, name: &str) -> bool {
     }
 }
 
-/// A temporary file that replaces another file when it is complete. Dropping it without finishing removes it.
-///
-/// Used for command output that is not written through a [`Vfs`]; otherwise like [`replace_file`].
-#[derive(Debug)]
-pub struct UnfinishedFile {
-    file: OutputFile,
-    unfinished: PathBuf,
-    path: PathBuf,
-    finished: bool,
-}
-
-impl UnfinishedFile {
-    /// Creates the file under a temporary name in the directory of `path`.
-    ///
-    /// # Errors
-    /// The file cannot be created; `path` has no file name.
-    pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
-        path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-        let unfinished = unique_unfinished(path);
-        let file = OutputFile::create(&unfinished)?;
-        Ok(UnfinishedFile { file, unfinished, path: path.to_path_buf(), finished: false })
-    }
-
-    /// Renames the file to its final name, durably.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.file.sync()?;
-        self.rename()?;
-        OutputFile::sync_directory(parent_directory(&self.path))
-    }
-
-    /// Renames the file to its final name. The file may be lost in a power failure.
-    pub fn finish_unsynced(mut self) -> io::Result<()> {
-        self.rename()
-    }
-
-    fn rename(&mut self) -> io::Result<()> {
-        std::fs::rename(&self.unfinished, &self.path)?;
-        self.finished = true;
-        Ok(())
-    }
-}
-
-impl Write for UnfinishedFile {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.file.write(data)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for UnfinishedFile {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = std::fs::remove_file(&self.unfinished);
-        }
-    }
-}
-
 /// Removes a file or a link. Returns true if it existed. Durable after `sync_directory`.
 ///
 /// # Errors
@@ -163,134 +118,18 @@ pub fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{MetadataExt, symlink};
-
-    use super::*;
-    use crate::{RealOptions, RealVfs, SimVfs, is_unfinished};
-
-    #[test]
-    fn replacing_a_file_leaves_no_temporary_file() {
-        let disk = SimVfs::new();
-        disk.create_directory(Path::new("/d")).unwrap();
-        let path = Path::new("/d/state.json");
-        // A temporary file left over from a crash.
-        disk.put(Path::new("/d/state.json.unfinished"), b"old");
-        for content in ["longer content", "short", ""] {
-            replace_file(&disk, path, content.as_bytes(), IoReason::Other).unwrap();
-            assert_eq!(disk.contents(path).unwrap(), content.as_bytes());
-            assert_eq!(disk.list(Path::new("/d")).unwrap(), [path]);
-        }
-        disk.fail_at(disk.operations() + 2, io::ErrorKind::StorageFull);
-        replace_file(&disk, path, b"new", IoReason::Other).unwrap_err();
-        assert_eq!(disk.contents(path).unwrap(), b"");
-        assert_eq!(disk.list(Path::new("/d")).unwrap(), [path]);
+/// Removes a file or a link durably. Returns true if it existed.
+///
+/// # Errors
+/// The file exists and cannot be removed, or its directory cannot be synced.
+pub fn remove_durably(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
+    let existed = remove_if_exists(vfs, path)?;
+    if existed {
+        vfs.sync_directory(parent_directory(path))?;
     }
-
-    #[test]
-    fn leftovers_from_a_killed_process_are_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let vfs = RealVfs::new(RealOptions::default()).unwrap();
-        let path_to = |name: &str| dir.path().join(name);
-        let path = path_to("copy.json");
-        let left = vfs.unfinished_path(&path);
-        for name in ["copy.json", "copy.json.unfinished", "copy.json.1f-0.unfinished"] {
-            std::fs::write(path_to(name), name).unwrap();
-        }
-        std::fs::write(&left, "left").unwrap();
-        let mut others = vec![
-            "copy.json",
-            "copy.json.bak",
-            "copy.json.bak.unfinished",
-            "copy.json.1f-zz.unfinished",
-            "copy.json-1f-0.unfinished",
-            "scan.json.1f-0.unfinished",
-            "copy.json.2-3.unfinished.old",
-            "victim",
-        ];
-        others.iter().for_each(|name| std::fs::write(path_to(name), name).unwrap());
-        symlink(path_to("victim"), path_to("copy.json.2-2.unfinished")).unwrap();
-        std::fs::hard_link(path_to("victim"), path_to("copy.json.3-3.unfinished")).unwrap();
-        others.extend(["copy.json.2-2.unfinished", "copy.json.3-3.unfinished"]);
-        remove_unfinished(&vfs, &path);
-        let mut names: Vec<String> = std::fs::read_dir(dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        others.sort();
-        assert_eq!(names, others);
-        assert_eq!(std::fs::read_to_string(path_to("victim")).unwrap(), "victim");
-    }
-
-    #[test]
-    fn a_link_is_replaced_and_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, victim) = (dir.path().join("state"), dir.path().join("victim"));
-        std::fs::write(&victim, "victim").unwrap();
-        symlink(&victim, &path).unwrap();
-        let vfs = RealVfs::new(RealOptions::default()).unwrap();
-        replace_file(&vfs, &path, b"new", IoReason::Other).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
-        assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        // A dangling link is not followed either, not even at the path of the temporary file.
-        let unfinished = dir.path().join("state.copy-new");
-        symlink(dir.path().join("created"), &unfinished).unwrap();
-        replace_file_through(&vfs, &path, &unfinished, b"newer", IoReason::Other).unwrap();
-        assert!(!dir.path().join("created").exists() && !unfinished.exists());
-        assert_eq!(std::fs::read(&path).unwrap(), b"newer");
-    }
-
-    #[test]
-    fn concurrent_replacements_do_not_interfere() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("state");
-        let vfs = RealVfs::new(RealOptions::default()).unwrap();
-        std::thread::scope(|scope| {
-            for number in 0..4_u8 {
-                let (vfs, path) = (&vfs, &path);
-                scope.spawn(move || {
-                    for _ in 0..25 {
-                        replace_file(vfs, path, &[number; 3000], IoReason::Other).unwrap();
-                        let found = std::fs::read(path).unwrap();
-                        assert!(found.len() == 3000 && found.iter().all(|byte| *byte == found[0]));
-                    }
-                });
-            }
-        });
-        assert_eq!(vfs.list(dir.path()).unwrap(), [path]);
-    }
-
-    #[test]
-    fn an_output_file_is_named_on_completion_or_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("result.json");
-        let names = || std::fs::read_dir(dir.path()).unwrap().count();
-        for (content, synced) in [("a longer text", true), ("short", false)] {
-            let mut file = UnfinishedFile::create(&path).unwrap();
-            file.write_all(content.as_bytes()).unwrap();
-            if synced { file.finish() } else { file.finish_unsynced() }.unwrap();
-            assert_eq!((std::fs::read_to_string(&path).unwrap().as_str(), names()), (content, 1));
-        }
-        let dropped = UnfinishedFile::create(&path).unwrap();
-        assert_eq!(names(), 2);
-        drop(dropped);
-        assert_eq!(names(), 1);
-        assert!(UnfinishedFile::create(Path::new("/")).is_err());
-    }
-
-    #[test]
-    fn unfinished_files_are_recognised_by_name() {
-        for unfinished in ["copy.json.unfinished", "x.edb.partial", "E00.log.restoring", "E00-a1.copy-new"] {
-            assert!(is_unfinished(Path::new(unfinished)), "{unfinished}");
-        }
-        for other in ["data.edb", "E00.log", "unfinished", "partial", "a.partial.json", "x"] {
-            assert!(!is_unfinished(Path::new(other)), "{other}");
-        }
-        let vfs = RealVfs::new(RealOptions::default()).unwrap();
-        let (one, other) = (vfs.unfinished_path(Path::new("/d/x")), vfs.unfinished_path(Path::new("/d/x")));
-        assert!(one != other && is_unfinished(&one) && one.parent() == Some(Path::new("/d")));
-    }
+    Ok(existed)
 }
+
+#[cfg(test)]
+#[path = "replaced_file_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
+use jetcell_host::Cancellation;
 use jetcell_vfs::Vfs;
 
 use crate::layout::{CopyPlan, InstancePlan, RunPlan};
@@ -154,14 +155,14 @@ pub trait DatabaseStore: Send + Sync {
     fn has_table(&self, database: usize, table: u32) -> Result<bool>;
     /// Bulk-loads a new table. `next` receives the current size of the table in bytes and a record to fill in. The
     /// load uses `memory` bytes for transfers and for sorting the index. During index builds, the load ends early if
-    /// `stopped` returns true. The table becomes visible only when the load is complete.
+    /// `stop` is cancelled. The table becomes visible only when the load is complete.
     fn load_table(
         &self,
         database: usize,
         table: u32,
         memory: usize,
         next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
-        stopped: &dyn Fn() -> bool,
+        stop: &Cancellation,
     ) -> Result<()>;
     /// Returns the I/O counters of each instance, in plan order.
     fn io(&self) -> Vec<InstanceIo>;

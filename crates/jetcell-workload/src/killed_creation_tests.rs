@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use jetcell_host::Cancellation;
 use jetcell_vfs::{
     Backend, File, FileLayer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs, VfsLayer,
 };
@@ -13,7 +14,7 @@ use crate::engine::{CommitDurability, DatabaseOpenMode, StorageEngine};
 use crate::engine_ese::EseEngine;
 use crate::layout::RunPlan;
 use crate::load::{TableLocation, fill_operation, row};
-use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::observer::{Observer, RunPhase};
 use crate::profile::{DatabaseSource, Mix, Options, Profile};
 use crate::run::run;
 use crate::run_tests::scratch;
@@ -126,12 +127,12 @@ impl FileLayer for KillableFile {
 }
 
 /// Observer that stops the run once the creation is done.
-struct StopAfterCreation(StopSignal);
+struct StopAfterCreation(Cancellation);
 
 impl Observer for StopAfterCreation {
     fn begin_phase(&mut self, phase: RunPhase, _: u64) {
         if phase == RunPhase::Attach {
-            self.0.stop();
+            self.0.cancel();
         }
     }
     fn advance(&mut self, _: u64, _: &str) {}
@@ -169,7 +170,7 @@ fn create(profile: &Profile, source: DatabaseSource, moment: Option<KillPoint>) 
     let logs = (1..=2).map(|number| profile.dirs[0].join(format!("log{number:03}")));
     logs.for_each(|logs| std::fs::create_dir_all(logs).unwrap());
     let engine = EseEngine::with_mounts(Backend::Threads, mounts).unwrap();
-    let stop = StopSignal::default();
+    let stop = Cancellation::default();
     let profile = Profile { source, ..profile.clone() };
     match run(&profile, &engine, &mut StopAfterCreation(stop.clone()), &stop) {
         Ok(_) => true,

@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use jetcell_workload::engine_ese::{Backend, EseEngine};
-//! use jetcell_workload::{Options, StopSignal, run};
+//! use jetcell_workload::{Options, Cancellation, run};
 //! # struct Quiet;
 //! # impl jetcell_workload::Observer for Quiet {
 //! #     fn begin_phase(&mut self, _: jetcell_workload::RunPhase, _: u64) {}
@@ -18,7 +18,7 @@
 //! let options = Options { dirs: vec!["/mnt/db1".into()], ..Options::default() };
 //! let profile = options.resolve().expect("valid options");
 //! let engine = EseEngine::new(Backend::Auto)?;
-//! let finished = run(&profile, &engine, observer, &StopSignal::default())?;
+//! let finished = run(&profile, &engine, observer, &Cancellation::default())?;
 //! println!("{:?}: {}", finished.result.verdict, finished.result.reason);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -55,8 +55,9 @@ mod watch;
 
 pub use endurance::with_interrupted_options;
 pub use event_file::{EVENT_FILE, EventFile};
+pub use jetcell_host::Cancellation;
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, RunPlan};
-pub use observer::{Observer, ProgressUnit, RunPhase, StopSignal};
+pub use observer::{Observer, ProgressUnit, RunPhase};
 pub use parse_error::ParseError;
 pub use profile::{ConfigurationError, Options, Profile, TestKind};
 pub use result::RunResult;

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jetcell_host::Cancellation;
+
 use crate::drive::{MeasurementDriver, MeasurementGoal};
 use crate::engine::{DatabaseOpenMode, StorageEngine};
 use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;
 use crate::measurement::{Measurement, SampleFile};
 use crate::model_engine::ModelEngine;
-use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::observer::{Observer, RunPhase};
 use crate::profile::{Mix, Options, Profile};
 use crate::units::TimeSpan;
 
@@ -113,7 +115,7 @@ fn interim_results_contain_the_curve_during_confirmation() {
     let store = engine.open(&plan, DatabaseOpenMode::Create).unwrap();
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
     let mut watcher = InterimObserver::default();
-    let stop = &StopSignal::default();
+    let stop = &Cancellation::default();
     let drive = MeasurementDriver {
         store: &*store,
         copies: None,

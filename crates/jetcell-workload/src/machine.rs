@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use jetcell_host::{field, kibibytes_field};
 use serde::{Deserialize, Serialize};
 
 /// Description of the machine on which a test runs.
@@ -72,12 +73,6 @@ fn read_line(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_string()).filter(|text| !text.is_empty())
 }
 
-/// Returns the value for `key` in a file with `key: value` or `key=value` lines.
-fn value(text: &str, key: &str) -> Option<String> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix([':', '=']))?;
-    Some(rest.trim().trim_matches('"').to_string())
-}
-
 impl Machine {
     /// Examines the machine and the storage under `directories`.
     pub fn examine<'a>(directories: impl Iterator<Item = &'a Path>) -> Machine {
@@ -92,38 +87,14 @@ impl Machine {
         }
         Machine {
             host: read_line("/proc/sys/kernel/hostname").unwrap_or_default(),
-            operating_system: value(&release, "PRETTY_NAME").unwrap_or_default(),
+            operating_system: field(&release, "PRETTY_NAME").unwrap_or_default().into(),
             kernel: read_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
-            processor: value(&processors, "model name").unwrap_or_default(),
+            processor: field(&processors, "model name").unwrap_or_default().into(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: kibibytes(&memory, "MemTotal").unwrap_or(0),
+            memory_bytes: kibibytes_field(&memory, "MemTotal").unwrap_or(0),
             storage,
         }
     }
-}
-
-fn kibibytes(text: &str, key: &str) -> Option<u64> {
-    let number = value(text, key)?.split_whitespace().next()?.parse::<u64>().ok()?;
-    Some(number * 1024)
-}
-
-/// Returns the peak resident memory of this process in bytes.
-pub fn peak_resident_bytes() -> Option<u64> {
-    kibibytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
-}
-
-/// Returns the processor time used by all threads of this process so far, in seconds. The resolution is one kernel
-/// tick, usually 10 ms.
-pub(crate) fn processor_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    ticks_of(&stat) as f64 / rustix::param::clock_ticks_per_second() as f64
-}
-
-/// Parses the processor time from the content of `/proc/PID/stat`, in ticks.
-pub(crate) fn ticks_of(stat: &str) -> u64 {
-    // The name in parentheses may contain spaces. utime and stime are the 12th and 13th words after it.
-    let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 impl DirectoryStorage {
@@ -245,6 +216,5 @@ mod tests {
         assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.processors > 0);
         assert_eq!(machine.storage.len(), 1);
         assert_eq!(Mount::containing(Path::new("/proc/self")).unwrap().file_system, "proc");
-        assert!(peak_resident_bytes().unwrap() > 0 && processor_seconds().is_finite());
     }
 }

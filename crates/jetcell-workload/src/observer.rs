@@ -1,8 +1,6 @@
 //! Interface between a run and its caller. The run reports phases, progress and counters. The caller can request a
 //! stop.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -162,21 +160,5 @@ impl CounterHeartbeat {
 impl Default for CounterHeartbeat {
     fn default() -> CounterHeartbeat {
         CounterHeartbeat::new()
-    }
-}
-
-/// A signal that requests a run to stop cleanly. Clones share the same request.
-#[derive(Clone, Debug, Default)]
-pub struct StopSignal(Arc<AtomicBool>);
-
-impl StopSignal {
-    /// Requests the run to stop.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns true if a stop was requested.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
     }
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use jetcell_vfs::{create_private_directory, open_or_create};
+use jetcell_vfs::{create_private_directory, open_or_create, parent_directory, sync_directory, sync_file};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::InstancePlan;
@@ -259,7 +259,7 @@ fn copy_one(
         let shown = path.display().to_string();
         move |error: io::Error| format!("{shown}: {error}")
     };
-    let directories = [to.database.parent().unwrap_or(Path::new(".")), &to.log_dir];
+    let directories = [parent_directory(&to.database), &to.log_dir];
     for directory in directories {
         create_private_directory(directory).map_err(io_error_at(directory))?;
     }
@@ -287,7 +287,7 @@ fn copy_one(
         copy_file(&source, &target, method, stopped, done).map_err(io_error_at(&target))?;
     }
     for directory in directories {
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(io_error_at(directory))?;
+        sync_directory(directory).map_err(io_error_at(directory))?;
     }
     Ok(())
 }
@@ -333,7 +333,7 @@ fn copy_file(
             }
         }
     }
-    to.sync_all()?;
+    sync_file(&to)?;
     // The next run must not find the files in the kernel's page cache.
     for file in [&from, &to] {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jetcell_host::Cancellation;
+
 use crate::load::{TableLocation, fill_operation, verify};
 use crate::measurement::{CounterSnapshot, LatencySummary};
 use crate::model_engine::ModelEngine;
-use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::observer::{Observer, RunPhase};
 use crate::profile::{DatabaseSource, Mix, Options, Profile, TestKind};
 use crate::result::RunResult;
 use crate::run::{FinishedRun, run};
@@ -22,7 +24,7 @@ struct PhaseRecorder {
     total: u64,
     /// Remaining size of the phase at each progress report.
     left: Vec<(RunPhase, u64)>,
-    stop_in: Option<(RunPhase, StopSignal)>,
+    stop_in: Option<(RunPhase, Cancellation)>,
     /// Directory of `result.json`. The file is read during the run, and its content in each phase is recorded.
     results_in: Option<PathBuf>,
     seen: Vec<(RunPhase, RunResult)>,
@@ -35,7 +37,7 @@ impl Observer for PhaseRecorder {
         if let Some((wanted, signal)) = &self.stop_in
             && *wanted == phase
         {
-            signal.stop();
+            signal.cancel();
         }
         if let (Some(output), RunPhase::Shutdown | RunPhase::Verify) = (&self.results_in, phase) {
             let read = || {
@@ -89,7 +91,7 @@ pub(crate) fn scratch() -> tempfile::TempDir {
 
 fn complete(profile: &Profile, engine: &ModelEngine) -> (FinishedRun, Vec<RunPhase>) {
     let mut watcher = PhaseRecorder::default();
-    let finished = run(profile, engine, &mut watcher, &StopSignal::default()).unwrap();
+    let finished = run(profile, engine, &mut watcher, &Cancellation::default()).unwrap();
     (finished, watcher.phases)
 }
 
@@ -155,7 +157,7 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
     assert_eq!(read.recovery.unwrap().fewest_logs().unwrap().logs, recovery.fewest_logs().unwrap().logs);
 
     // A stop during the replay leaves a result in which the logs are not judged.
-    let signal = StopSignal::default();
+    let signal = Cancellation::default();
     let mut watcher = PhaseRecorder { stop_in: Some((Replay, signal.clone())), ..PhaseRecorder::default() };
     let profile =
         Profile { output: Some(dir.path().join("stopped")), source: DatabaseSource::Replace, ..profile };
@@ -200,7 +202,7 @@ fn interim_results_are_stored_during_the_run() {
     let dir = scratch();
     let profile = profile(dir.path(), 2);
     let mut watcher = PhaseRecorder { results_in: Some(dir.path().join("out")), ..PhaseRecorder::default() };
-    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &Cancellation::default()).unwrap();
     let [(RunPhase::Shutdown, early), (RunPhase::Verify, late)] = &watcher.seen[..] else {
         panic!("{:?}", watcher.seen)
     };
@@ -299,7 +301,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
     let output = dir.path().join("out2");
     let again = Profile { source: DatabaseSource::Open, output: Some(output.clone()), ..first };
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
-    let error = run(&again, &engine, &mut PhaseRecorder::default(), &StopSignal::default()).unwrap_err();
+    let error = run(&again, &engine, &mut PhaseRecorder::default(), &Cancellation::default()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("page 7: bad checksum") && text.contains("--force"), "{text}");
     assert!(!text.contains('\n') && !output.exists());
@@ -321,8 +323,9 @@ fn a_failed_disk_fails_the_run_but_produces_a_report() {
 fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(100), ..ModelEngine::default() };
-    let error = run(&profile(dir.path(), 1), &engine, &mut PhaseRecorder::default(), &StopSignal::default())
-        .unwrap_err();
+    let error =
+        run(&profile(dir.path(), 1), &engine, &mut PhaseRecorder::default(), &Cancellation::default())
+            .unwrap_err();
     assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
     // The stored result contains the reason, and the creation can be resumed.
     let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
@@ -341,7 +344,7 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
     // timing.
     let mix = Mix { insert: 0, delete: 0, replace: 0, read: 100 };
     let first = Profile { mix, ..profile(dir.path(), 2) };
-    let stop = StopSignal::default();
+    let stop = Cancellation::default();
     let mut watcher =
         PhaseRecorder { stop_in: Some((RunPhase::Create, stop.clone())), ..PhaseRecorder::default() };
     let stopped = run(&first, &engine, &mut watcher, &stop).unwrap().result;
@@ -351,11 +354,11 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
             &Profile { source, ..first.clone() },
             &engine,
             &mut PhaseRecorder::default(),
-            &StopSignal::default(),
+            &Cancellation::default(),
         );
         assert!(error.unwrap_err().to_string().contains("continue it with --resume"), "{source:?}");
     }
-    let stop = StopSignal::default();
+    let stop = Cancellation::default();
     let mut watcher =
         PhaseRecorder { stop_in: Some((RunPhase::Attach, stop.clone())), ..PhaseRecorder::default() };
     run(&Profile { source: DatabaseSource::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
@@ -380,7 +383,7 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
 fn a_stop_request_in_any_phase_gives_a_result() {
     for phase in [RunPhase::Create, RunPhase::Warm, RunPhase::Measure, RunPhase::Verify] {
         let dir = scratch();
-        let stop = StopSignal::default();
+        let stop = Cancellation::default();
         let mut watcher = PhaseRecorder { stop_in: Some((phase, stop.clone())), ..PhaseRecorder::default() };
         let finished = run(&profile(dir.path(), 1), &ModelEngine::default(), &mut watcher, &stop).unwrap();
         assert_eq!(finished.result.verdict, Verdict::Incomplete, "{phase:?}: {}", finished.result.reason);
@@ -392,7 +395,7 @@ fn a_stop_request_in_any_phase_gives_a_result() {
 fn the_observer_gets_counters_while_databases_are_open() {
     let dir = scratch();
     let mut watcher = PhaseRecorder::default();
-    run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &Cancellation::default()).unwrap();
     // There is at least one report in each of the create, warm and measure phases.
     assert!(watcher.counters.len() >= 3, "{}", watcher.counters.len());
     assert!(watcher.counters.iter().all(|now| now.io.len() == 2));
@@ -466,7 +469,7 @@ fn a_search_measures_the_found_rate() {
     let dir = scratch();
     let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
     let mut watcher = PhaseRecorder::default();
-    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &Cancellation::default()).unwrap();
     assert_eq!(watcher.phases[3..5], [RunPhase::Search, RunPhase::Measure]);
     // The remaining time is reported from the start and decreases to a small value.
     let left: Vec<u64> =
@@ -509,7 +512,7 @@ fn a_search_that_finds_no_rate_fails_the_run() {
 #[test]
 fn a_stopped_search_reports_the_steps() {
     let dir = scratch();
-    let stop = StopSignal::default();
+    let stop = Cancellation::default();
     let mut watcher =
         PhaseRecorder { stop_in: Some((RunPhase::Measure, stop.clone())), ..PhaseRecorder::default() };
     let profile = Profile { find_max: true, ..profile(dir.path(), 1) };

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
+use jetcell_host::Cancellation;
 use jetcell_vfs::{
     Backend, File, FileLayer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, Vfs, VfsLayer,
 };
@@ -17,7 +18,7 @@ use crate::engine_ese::EseEngine;
 use crate::layout::RunPlan;
 use crate::load::{DatabaseLoad, fill};
 use crate::measurement::IoTotals;
-use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::observer::{Observer, RunPhase};
 use crate::profile::Options;
 use crate::run_tests::scratch;
 
@@ -170,7 +171,7 @@ fn one_slow_volume_does_not_slow_the_others() {
     let plan = RunPlan::make(&profile, &engine, "now", false).unwrap();
     plan.instances.iter().for_each(|instance| std::fs::create_dir_all(&instance.log_dir).unwrap());
     let store = engine.open(&plan, DatabaseOpenMode::Create).unwrap();
-    fill(&*store, &plan, &profile, &StopSignal::default(), &mut SilentObserver).unwrap();
+    fill(&*store, &plan, &profile, &Cancellation::default(), &mut SilentObserver).unwrap();
     store.shutdown().unwrap();
 
     let store = engine.open(&plan, DatabaseOpenMode::Attach).unwrap();

@@ -1,11 +1,11 @@
 //! A small JSON file in the first database's directory that allows a later run to resume interrupted work.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use jetcell_input::error_line;
-use jetcell_vfs::{OutputFile, UnfinishedFile, open_trusted_input};
+use jetcell_vfs::{open_trusted_input, replace_output, sync_directory};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,15 +41,13 @@ impl StateFile {
 
     /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
-        let mut file = UnfinishedFile::create(&dir.join(self.name))?;
-        file.write_all(jetcell_input::json_pretty(content)?.as_bytes())?;
-        file.finish()
+        replace_output(&dir.join(self.name), jetcell_input::json_pretty(content)?)
     }
 
     /// Removes the file because there is no work left to resume.
     pub(crate) fn remove(&self, dir: &Path) -> io::Result<()> {
         fs::remove_file(dir.join(self.name))?;
-        OutputFile::sync_directory(dir)
+        sync_directory(dir)
     }
 }
 

@@ -7,7 +7,7 @@ use jetcell_report::fold;
 
 use crate::colour::colour_verdicts;
 use crate::outcome::{CommandOutcome, print_error};
-pub use crate::terminal::{print_note, terminal_width, width};
+pub use crate::terminal::{print_note, width};
 
 /// Exit status of a process that ended because of a closed pipe, as reported by shells: 128 plus SIGPIPE.
 pub const PIPE_CLOSED_STATUS: i32 = 141;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Placeholder for a command whose feature is disabled. It accepts all arguments, so that every use of the command
 /// explains how to get it.
@@ -18,8 +18,7 @@ pub struct DisabledCommand {
 impl DisabledCommand {
     /// Explains how to get the command `name`.
     pub fn run(self, name: &str, feature: &str) -> CommandOutcome {
-        print_error(disabled_feature_error(&format!("jetcell {name}"), feature));
-        CommandOutcome::CouldNotRun
+        CommandOutcome::could_not_run(disabled_feature_error(&format!("jetcell {name}"), feature))
     }
 }
 

@@ -11,23 +11,20 @@ mod console;
 mod decompressing_vfs;
 #[cfg(not(feature = "full"))]
 mod disabled_command;
-mod file_replacement;
 mod in_use;
 mod live;
 mod measured_window;
 mod outcome;
-mod progress_line;
+mod process_needs;
 mod remedy;
 mod terminal;
 mod version;
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use jetcell_vfs::{report_file_size_limit, try_threads};
-use rustix::process::{Resource, getrlimit};
+use jetcell_vfs::report_file_size_limit;
 
 use crate::colour::Colour;
 use crate::commands::activate::ActivateArgs;
@@ -63,6 +60,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::size::SizeArgs;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
 use crate::outcome::{CommandOutcome, print_error};
+use crate::process_needs::ProcessNeeds;
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
 /// allocator is slow.
@@ -240,37 +238,20 @@ enum TestSubcommand {
     Filesystems(disabled_command::DisabledCommand),
 }
 
-/// Restarts the program with allocators that reserve little address space, if the address space of the process is
-/// limited (`ulimit -v`). By default, the allocators reserve a gigabyte in advance, which would leave too little for
-/// the load.
-fn restart_if_address_space_is_limited() {
-    const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
-    let unlimited = getrlimit(Resource::As).current.is_none();
-    if unlimited || SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
-        return;
+impl JetcellCommand {
+    /// Returns what the command needs from the process.
+    fn needs(&self) -> ProcessNeeds {
+        match self {
+            JetcellCommand::Size(_)
+            | JetcellCommand::Report(_)
+            | JetcellCommand::Events(_)
+            | JetcellCommand::Compare(_)
+            | JetcellCommand::Doctor(_)
+            | JetcellCommand::Completions(_)
+            | JetcellCommand::Man(_) => ProcessNeeds::Nothing,
+            _ => ProcessNeeds::ThreadsAndMemory,
+        }
     }
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut arguments = std::env::args_os();
-    let mut again = Command::new(program);
-    again.arg0(arguments.next().unwrap_or_else(|| "jetcell".into())).args(arguments).envs(SETTINGS);
-    // If this fails, the program continues with the default allocators.
-    let _ = again.exec();
-}
-
-/// Number of threads that any command may start: I/O backend threads, workers, and the thread that waits for Ctrl-C.
-/// A storage test checks the threads for its load later.
-const REQUIRED_THREADS: usize = 32;
-
-/// Returns true if the process can start the threads that a command needs. Otherwise, a library would panic later.
-fn can_start_threads() -> bool {
-    try_threads(REQUIRED_THREADS)
-        .map_err(|(started, error)| {
-            print_error(format!(
-                "the process could start only {started} of {REQUIRED_THREADS} threads ({error}); raise the \
-                 limit (ulimit -u, or pids.max of its control group)"
-            ));
-        })
-        .is_ok()
 }
 
 /// Formats a command line error like all other errors: the problem, and the remedy.
@@ -310,7 +291,6 @@ fn requested_colour(mut words: impl Iterator<Item = String>) -> Colour {
 
 fn main() -> ExitCode {
     report_file_size_limit();
-    restart_if_address_space_is_limited();
     let arguments = match JetcellArgs::try_parse() {
         Ok(arguments) => arguments,
         // Clap also returns help and version output as errors.
@@ -335,7 +315,7 @@ fn main() -> ExitCode {
         }
     };
     colour::set_colour(arguments.color);
-    if !can_start_threads() {
+    if !arguments.command.needs().are_met() {
         return CommandOutcome::CouldNotRun.into();
     }
     let outcome = match arguments.command {

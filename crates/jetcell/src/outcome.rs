@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use jetcell_host::InterruptError;
+
 use crate::remedy::with_remedy;
 use crate::terminal::print_note;
 
@@ -15,6 +17,14 @@ pub enum CommandOutcome {
     Findings = 1,
     /// 2: the command could not run.
     CouldNotRun = 2,
+}
+
+impl CommandOutcome {
+    /// Prints the reason why a command could not run.
+    pub fn could_not_run(what: impl fmt::Display) -> CommandOutcome {
+        print_error(what);
+        CommandOutcome::CouldNotRun
+    }
 }
 
 impl From<CommandOutcome> for ExitCode {
@@ -36,6 +46,12 @@ impl From<String> for CommandError {
 impl From<&str> for CommandError {
     fn from(what: &str) -> CommandError {
         CommandError(what.into())
+    }
+}
+
+impl From<InterruptError> for CommandError {
+    fn from(error: InterruptError) -> CommandError {
+        CommandError(error.to_string())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
+use jetcell_host::terminal_width;
 use jetcell_input::printable;
 use jetcell_report::wrap;
 use rustix::termios::tcgetwinsize;
@@ -11,11 +12,6 @@ use rustix::termios::tcgetwinsize;
 /// terminal.
 pub fn width() -> usize {
     if io::stdout().is_terminal() { columns(io::stdout()).unwrap_or(80).max(40) } else { usize::MAX }
-}
-
-/// Returns the maximum line length for standard error on a terminal.
-pub fn terminal_width() -> usize {
-    columns(io::stderr()).unwrap_or(80).max(20)
 }
 
 /// Returns the number of columns of a terminal, or `None` if it is unknown.

@@ -20,7 +20,7 @@ use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_check::{CancelToken, CheckOptions, check_database, check_logs};
+use ese_check::{Cancellation, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::{Generation, PageSize};
@@ -325,7 +325,7 @@ impl EngineSimulation {
             self.tally.levels =
                 self.tally.levels.max(deep::levels(&*self.disk.files(), &self.db_path(number)));
         }
-        let report = check_logs(&*self.disk.files(), &self.logs, "E00", &CancelToken::default());
+        let report = check_logs(&*self.disk.files(), &self.logs, "E00", &Cancellation::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
         assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
     }

@@ -7,38 +7,56 @@ use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
 /// view of ARCHITECTURE.md shows the same dependencies.
-const ARROWS: [(&str, &[&str], &[&str]); 26] = [
+const ARROWS: [(&str, &[&str], &[&str]); 27] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
     ("jetcell-raid-models", &["jetcell-input"], &[]),
     ("jetcell-power", &[], &[]),
-    ("jetcell-nbd", &[], &[]),
+    ("jetcell-nbd", &["jetcell-host"], &[]),
     ("jetcell-disk-simulation", &["jetcell-input"], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &["testkit"]),
+    ("jetcell-host", &["jetcell-input", "jetcell-sync", "jetcell-vfs"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
     (
         "jetcell-simulated-drives",
         &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
         &["jetcell-array"],
     ),
-    ("jetcell-remote", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &["testkit"]),
+    (
+        "jetcell-remote",
+        &["jetcell-host", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"],
+        &["testkit"],
+    ),
     ("jetcell-sizing", &["jetcell-input"], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
-    ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
+    ("ese-check", &["jetcell-host", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["jetcell-input", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
-    ("jetcell-backup", &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
+    (
+        "jetcell-backup",
+        &["jetcell-host", "jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"],
+        &[],
+    ),
     (
         "jetcell-copies",
-        &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "jetcell-sync",
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "jetcell-backup",
+        ],
         &["testkit"],
     ),
     (
         "jetcell-workload",
         &[
+            "jetcell-host",
             "jetcell-input",
             "ese-format",
             "jetcell-vfs",
@@ -52,7 +70,15 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ),
     (
         "jetcell-lab",
-        &["jetcell-input", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"],
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "jetcell-workload",
+            "jetcell-power",
+        ],
         &["testkit"],
     ),
     ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &["testkit"]),
@@ -60,6 +86,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     (
         "jetcell",
         &[
+            "jetcell-host",
             "jetcell-input",
             "ese-format",
             "jetcell-vfs",
@@ -97,6 +124,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
             "jetcell-dump",
             "jetcell-export",
             "jetcell-lab",
+            "jetcell-workload",
             "jetcell-remote",
             "testkit",
         ],

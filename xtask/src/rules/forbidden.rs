@@ -24,11 +24,12 @@ const LOCK_APIS: [&str; 8] = [
 ];
 
 /// Crates, and the paths that their code must not contain.
-const FORBIDDEN: [(&str, &[&[&str]]); 10] = [
+const FORBIDDEN: [(&str, &[&[&str]]); 11] = [
     ("ese-format", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-engine", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-check", &[&FILE_APIS]),
     ("jetcell-dump", &[&FILE_APIS, &CLOCK_APIS]),
+    ("jetcell-host", &[&LOCK_APIS]),
     ("jetcell-vfs", &[&LOCK_APIS]),
     ("jetcell-fleet", &[&READ_APIS]),
     ("jetcell-lab", &[&READ_APIS]),

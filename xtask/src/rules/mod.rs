@@ -3,6 +3,7 @@
 mod arrows;
 mod builds;
 mod circles;
+mod copies;
 mod dependencies;
 mod forbidden;
 mod licences;
@@ -32,7 +33,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 16] = [
+pub const RULES: [RepositoryRule; 17] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -43,6 +44,11 @@ pub const RULES: [RepositoryRule; 16] = [
         name: "forbidden",
         claim: "uses of the file system, clocks, locks and user files outside their seams",
         check: forbidden::check,
+    },
+    RepositoryRule {
+        name: "shared",
+        claim: "second copies of mechanisms that a shared crate implements",
+        check: shared::check,
     },
     RepositoryRule {
         name: "unsafe",
@@ -91,9 +97,9 @@ pub const RULES: [RepositoryRule; 16] = [
         check: remedies::check,
     },
     RepositoryRule {
-        name: "shared",
+        name: "copies",
         claim: "copies of mechanisms that jetcell-input has for all crates",
-        check: shared::check,
+        check: copies::check,
     },
     RepositoryRule {
         name: "sizes",

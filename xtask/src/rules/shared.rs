@@ -1,85 +1,122 @@
-//! Finds copies of mechanisms that `jetcell-input` has for all crates.
-
-use std::ops::RangeInclusive;
-use std::path::Path;
+//! Checks for second copies of mechanisms that exist once, in a shared crate.
 
 use anyhow::Result;
-use regex::Regex;
-use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 
-use super::test_files::is_named_for_tests;
 use crate::RuleFindings;
-use crate::source::{SourceFile, attributes, is_test_only};
+use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
-/// Crate that contains the mechanisms.
-const SHARED: &str = "jetcell-input";
-/// Crates below `jetcell-input`, or independent of it, which format bytes as hexadecimal digits themselves.
-const INDEPENDENT: [&str; 2] = ["ese-format", "ese-check"];
+/// A mechanism that only one crate implements.
+struct SharedMechanism {
+    /// Crate that implements the mechanism.
+    home: &'static str,
+    /// Ends of paths, and calls of methods without arguments, that only the crate may contain.
+    calls: &'static [&'static str],
+    /// Items that other crates use.
+    instead: &'static str,
+    /// Other files that may contain the calls, each with a reason.
+    exceptions: &'static [(&'static str, &'static str)],
+}
 
-/// Patterns of copies, and what to use instead.
-const COPIES: [(&str, &str); 8] = [
-    (
-        r"\btoml::(from_str|from_slice|de::|Table\b)|\bDeTable\b",
-        "parse TOML with jetcell_input::toml::parse, whose errors name the source, the line and the key",
-    ),
-    (r"\bstrsim::", "find similar words with jetcell_input::nearest"),
-    (
-        r"(matches\('\\n'\)|== b'\\n'\))\.count\(\)",
-        "do not count lines for errors; jetcell_input::toml::TomlError contains the line",
-    ),
-    (
-        r#""[KMGTkmgt][Ii]?[Bb](/s)?"\s*(=>|,\s*\(?[0-9])"#,
-        "parse units with a type or a QuantityKind of jetcell_input::quantity",
-    ),
-    (r"\bconst MIB: f64|\b1_048_576\.0|\b1048576\.0", "use jetcell_input::number::MIB"),
-    (
-        r"\bfn (grouped|decimal|significant|four_digits|human_bytes|format_duration|duration_text|nearest)\b",
-        "use the function of this name in jetcell_input (number, time, or the crate itself)",
-    ),
-    (r"trim_end_matches\('0'\)\.trim_end_matches\('\.'\)", "use jetcell_input::number::without_zeros"),
-    (r"\{\w*:02x\}", "format bytes with jetcell_input::hex::hex"),
+const MECHANISMS: [SharedMechanism; 4] = [
+    SharedMechanism {
+        home: "jetcell-vfs",
+        calls: &["fs::rename", "fs::copy", "File::create", ".sync_all()"],
+        instead: "replace_output, UnfinishedFile, rename_durably, clone_or_copy, sync_file or sync_directory",
+        exceptions: &[(
+            "jetcell-export/src/value_files.rs",
+            "moves a set of synced files, and syncs their directory once",
+        )],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &["ctrlc::"],
+        instead: "Interrupt or cancel_on_signals",
+        exceptions: &[],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &["indicatif::"],
+        instead: "ProgressLine or ProgressReport",
+        exceptions: &[],
+    },
+    SharedMechanism {
+        home: "jetcell-host",
+        calls: &[".accept()"],
+        instead: "StoppableListener or PrivateSocket",
+        exceptions: &[],
+    },
 ];
 
-/// Finds such copies in product code.
+/// Members whose code is not checked: they do not ship.
+const UNCHECKED: [&str; 3] = ["xtask", "testkit", "system-tests"];
+
+/// Finds calls, in product code, that only the crate with the shared mechanism may contain.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
-    let copies = COPIES.iter().map(|(pattern, advice)| Ok((Regex::new(pattern)?, *advice)));
-    let copies = copies.collect::<Result<Vec<_>>>()?;
     let mut findings = RuleFindings::new();
-    for package in workspace.members.iter().filter(|package| package.name != SHARED) {
-        let folder = package.directory().join("src");
-        let is_product = |path: &Path| path.starts_with(&folder) && !is_named_for_tests(path);
-        if !package.directory().starts_with(workspace.root.join("crates")) {
-            continue;
-        }
-        for (path, source) in workspace.sources.iter().filter(|(path, _)| is_product(path)) {
-            let found = copies_in(source, &copies).into_iter();
-            let found = found.filter(|(_, advice)| {
-                !(INDEPENDENT.contains(&package.name.as_str()) && advice.contains("hex::hex"))
-            });
-            findings.extend(
-                found.map(|(line, advice)| format!("{}:{line}: {advice}", workspace.display_path(path))),
-            );
+    for package in workspace.members.iter().filter(|package| !UNCHECKED.contains(&package.name.as_str())) {
+        let code = package.directory().join("src");
+        for (file, source) in workspace.sources.iter().filter(|(file, _)| file.starts_with(&code)) {
+            if file.to_string_lossy().contains("tests") {
+                continue;
+            }
+            let shown = workspace.display_path(file).to_string();
+            let mut calls = CallCollector::default();
+            calls.visit_file(&source.syntax);
+            for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.home != package.name) {
+                if mechanism.exceptions.iter().any(|(excepted, _)| shown.ends_with(excepted)) {
+                    continue;
+                }
+                let copies = calls.0.iter().filter(|(call, _)| mechanism.contains(call));
+                findings.extend(copies.map(|(call, line)| {
+                    format!("{shown}:{line}: {call}; use {} ({})", mechanism.home, mechanism.instead)
+                }));
+            }
         }
     }
     Ok(findings)
 }
 
-/// Returns the lines with copies and the advice for each, except in comments and in test code.
-fn copies_in<'a>(source: &SourceFile, copies: &[(Regex, &'a str)]) -> Vec<(usize, &'a str)> {
-    let tests = source.syntax.items.iter().filter(|item| is_test_only(attributes(item)));
-    let tests: Vec<RangeInclusive<usize>> =
-        tests.map(|item| item.span().start().line..=item.span().end().line).collect();
-    let mut found = Vec::new();
-    for (number, line) in (1..).zip(source.text.lines()) {
-        if line.trim_start().starts_with("//") || tests.iter().any(|lines| lines.contains(&number)) {
-            continue;
-        }
-        found.extend(
-            copies.iter().filter(|(copy, _)| copy.is_match(line)).map(|(_, advice)| (number, *advice)),
-        );
+impl SharedMechanism {
+    fn contains(&self, call: &str) -> bool {
+        self.calls.iter().any(|own| {
+            call.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with("::"))
+                || own.ends_with("::") && call.starts_with(own)
+        })
     }
-    found
+}
+
+/// Collector for paths and method calls in code that ships, with their lines.
+#[derive(Default)]
+struct CallCollector(Vec<(String, usize)>);
+
+impl<'ast> Visit<'ast> for CallCollector {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !is_test_only(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if let syn::UseTree::Path(path) = &item.tree {
+            self.0.push((format!("{}::", path.ident), path.ident.span().start().line));
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if let Some(first) = path.segments.first() {
+            self.0.push((segments.join("::"), first.ident.span().start().line));
+        }
+        visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let arguments = if call.args.is_empty() { "()" } else { "" };
+        self.0.push((format!(".{}{arguments}", call.method), call.method.span().start().line));
+        visit::visit_expr_method_call(self, call);
+    }
 }
 
 #[cfg(test)]
@@ -87,29 +124,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_found_outside_tests_and_comments() {
-        let copies = COPIES.map(|(pattern, advice)| (Regex::new(pattern).unwrap(), advice));
-        let lines = |text: &str| {
-            let source = SourceFile::parse(text.to_owned()).unwrap();
-            copies_in(&source, &copies).into_iter().map(|(line, _)| line).collect::<Vec<_>>()
+    fn calls_are_found_outside_tests() {
+        let text = "use ctrlc::set_handler; fn f() { std::fs::rename(a, b)?; x.sync_all()?; OutputFile::create(p) }\n\
+            #[cfg(test)] mod tests { fn g() { fs::copy(a, b); } }";
+        let mut calls = CallCollector::default();
+        calls.visit_file(&syn::parse_file(text).unwrap());
+        let copies = |mechanism: &SharedMechanism| -> Vec<&str> {
+            calls.0.iter().map(|(call, _)| call.as_str()).filter(|call| mechanism.contains(call)).collect()
         };
-        let wrong = [
-            "fn f() { toml::from_str(text); }",
-            "fn f() { strsim::osa_distance(a, b); }",
-            "fn f() { text.bytes().filter(|byte| *byte == b'\\n').count(); }",
-            "const UNITS: [(&str, u64); 1] = [(\"KiB\", 1 << 10)];",
-            "fn f() { match unit { \"mb\" => 1e6 } }",
-            "const MIB: f64 = 1_048_576.0;",
-            "pub fn grouped(count: u64) {}",
-            "fn f() { format!(\"{byte:02x}\"); }",
-        ];
-        for line in wrong {
-            assert_eq!(
-                lines(&format!("// {line}\n{line}\n#[cfg(test)]\nmod tests {{\n{line}\n}}\n")),
-                [2],
-                "{line}"
-            );
-        }
-        assert_eq!(lines("fn f() { toml::parse(source, text); show(\"KiB\", value); }"), [0; 0]);
+        assert_eq!(copies(&MECHANISMS[0]), ["std::fs::rename", ".sync_all()"]);
+        assert_eq!(copies(&MECHANISMS[1]), ["ctrlc::"]);
     }
 }

@@ -437,7 +437,7 @@ fn rows_on_a_lost_leaf_are_counted_by_an_index() {
 fn a_cancelled_check_stops_early_and_reports_the_resume_position() {
     let Some(patient) = whole_database(BIG) else { return };
     let memory = MemoryDirectory::new(patient.bytes);
-    let cancel = ese_check::CancelToken::default();
+    let cancel = ese_check::Cancellation::default();
     let asked = cancel.clone();
     let progress: Option<Arc<ese_check::CheckProgressFn>> = Some(Arc::new(move |_| asked.cancel()));
     let options = CheckOptions { progress, cancel, ..CheckOptions::default() };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ese_check::{CancelToken, CheckOptions, CheckOutcome, LogReport, Severity, check_files, check_logs};
+use ese_check::{Cancellation, CheckOptions, CheckOutcome, LogReport, Severity, check_files, check_logs};
 use testkit::corpus::Corpus;
 
 use crate::memory::MemoryDirectory;
@@ -21,7 +21,7 @@ fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
 }
 
 fn check(files: Vec<(&'static str, Vec<u8>)>) -> LogReport {
-    check_logs(&MemoryDirectory::directory(files), Path::new("."), "SRU", &CancelToken::default()).unwrap()
+    check_logs(&MemoryDirectory::directory(files), Path::new("."), "SRU", &Cancellation::default()).unwrap()
 }
 
 #[track_caller]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileStem, IoBuffer, Vfs};
+use jetcell_vfs::{FileStem, IoBuffer, Vfs, parent_directory};
 
 use crate::error::BackupErrorKind;
 use crate::log::{LogChain, LogNames, LogReader};
@@ -39,7 +39,7 @@ impl VerifiedLog {
     ///
     /// Returns an error if the log cannot be read or is damaged ([`Error::Log`], [`Error::Corrupt`]).
     pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<VerifiedLog> {
-        let directory = path.parent().unwrap_or(Path::new("."));
+        let directory = parent_directory(path);
         let reader = LogReader::received(vfs.clone(), LogNames::new(directory, FileStem::E00));
         let generation = reader.header_at(path)?.generation;
         reader.add(generation, path);

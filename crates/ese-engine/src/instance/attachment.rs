@@ -7,7 +7,7 @@ use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
 use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
-use jetcell_vfs::{DirectoryLock, IoReason, OpenMode};
+use jetcell_vfs::{DirectoryLock, IoReason, OpenMode, parent_directory};
 use rand::RngCore;
 
 use super::Instance;
@@ -47,7 +47,7 @@ impl Instance {
             file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(io_error)?;
             initial.write(&*file, size).map_err(io_error)?;
             storage::write_header(&*file, &header)?;
-            vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(io_error)?;
+            vfs.sync_directory(parent_directory(path)).map_err(io_error)?;
             let _one = self.attaching.lock();
             self.core.check_no_backup()?;
             let log_id = self.free_log_id(path)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{File, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, FileStem, IoBuffer, IoReason, OpenMode, Vfs, parent_directory};
 
 use super::LogNameFormat;
 use crate::{Error, Result};
@@ -55,7 +55,7 @@ impl CheckpointFile {
             let file = self.vfs.open(&self.path, mode).map_err(io_error)?;
             // This is also needed if the file exists, because a process that was killed after creating it may not
             // have synced the directory.
-            let directory = self.path.parent().unwrap_or(Path::new("."));
+            let directory = parent_directory(&self.path);
             self.vfs.sync_directory(directory).map_err(io_error)?;
             if file.len().map_err(io_error)? < 2 * CHECKPOINT_LEN as u64 {
                 file.grow(2 * CHECKPOINT_LEN as u64).map_err(io_error)?;

@@ -29,7 +29,9 @@ use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, replace_file_through};
+use jetcell_vfs::{
+    FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file_through,
+};
 
 use crate::{Error, Result};
 
@@ -114,11 +116,7 @@ impl CopyRegistration {
     /// Durably removes the registration of a copy, if it exists.
     pub fn remove(vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let path = directory.join(copy_file_name(base, id, EXTENSION)?);
-        let removed = match vfs.remove(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.and_then(|()| vfs.sync_directory(directory)),
-        };
-        removed.map_err(|error| Error::io(&path, &error))
+        remove_durably(vfs, &path).map(drop).map_err(|error| Error::io(&path, &error))
     }
 
     /// Lists the registrations for logs with this base name, each with its file. The registration is `None` if its

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, parent_directory, remove_if_exists};
+use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, parent_directory, replace_file_unsynced};
 use twox_hash::XxHash3_64;
 
 use crate::log::copy_file_name;
@@ -214,19 +214,11 @@ fn is_permanent_error(error: &std::io::Error) -> bool {
 /// Stores a message, replacing any earlier message.
 fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
     let aside = path.with_extension("message-new");
-    let store = || {
-        remove_if_exists(vfs, &aside)?;
-        let file = vfs.open(&aside, OpenMode::CreateNew)?;
-        let mut block = IoBuffer::zeroed(SEGMENT_BYTES + rest.len());
-        let bytes = text.as_bytes();
-        let len = bytes.len().min(SEGMENT_BYTES);
-        block[..len].copy_from_slice(&bytes[..len]);
-        block[SEGMENT_BYTES..].copy_from_slice(rest);
-        file.write_at(0, &block, IoReason::Other)?;
-        file.sync(IoReason::Other)?;
-        vfs.rename(&aside, path)
-    };
-    match store() {
+    let mut block = text.as_bytes().to_vec();
+    block.resize(SEGMENT_BYTES, 0);
+    block.extend_from_slice(rest);
+    // A message that a power failure loses is sent again.
+    match replace_file_unsynced(vfs, path, &aside, &block, IoReason::Other) {
         // Another copy is storing the same message concurrently. Readers ignore a damaged message.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
             let is_there = vfs.exists(parent_directory(path)).map_err(|error| Error::io(path, &error))?;

@@ -16,7 +16,7 @@ use ese_format::log::record::{AttachDb, BackupRecord, CreateDb, SetDbVersion, de
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoReason, OpenMode, Vfs, remove_if_exists};
+use jetcell_vfs::{File, IoReason, OpenMode, Vfs, fixed_unfinished_path, replace_file_through};
 
 use crate::cache::AttachedFileId;
 use crate::core::Core;
@@ -476,19 +476,11 @@ fn prepare_header(header: &mut DatabaseHeader, position: LogPosition, log: &Sign
 /// Creates a database file with this header and no pages. After a crash, the file is either complete or does not
 /// exist.
 fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()> {
-    let aside = {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(".new");
-        PathBuf::from(aside)
-    };
-    let io_error = |e: std::io::Error| Error::io(&aside, &e);
-    remove_if_exists(vfs, &aside).map_err(io_error)?;
-    let file = vfs.open(&aside, OpenMode::CreateNew).map_err(io_error)?;
-    file.grow(2 * header.page_size.bytes() as u64).map_err(io_error)?;
-    write_header(&*file, header)?;
-    drop(file);
-    vfs.rename(&aside, path).map_err(io_error)?;
-    vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(io_error)
+    let page = header.encode();
+    let content = [&page[..], &page[..]].concat();
+    let replaced =
+        replace_file_through(vfs, path, &fixed_unfinished_path(path), &content, IoReason::DatabaseHeader);
+    replaced.map_err(|error| Error::io(path, &error))
 }
 
 #[cfg(test)]

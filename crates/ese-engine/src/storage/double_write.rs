@@ -32,7 +32,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::page::Page;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use jetcell_sync::{Arc, Condvar, Mutex};
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs, parent_directory};
 use twox_hash::XxHash3_64;
 
 use crate::{Error, Result};
@@ -119,7 +119,7 @@ pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
         vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
     }
     // The directory is synced even if the file does not exist, because an earlier removal may not be durable yet.
-    let directory = database.parent().unwrap_or(Path::new("."));
+    let directory = parent_directory(database);
     vfs.sync_directory(directory).map_err(|e| Error::io(directory, &e))
 }
 
@@ -137,7 +137,7 @@ impl DoubleWrite {
         let side = path_of(path);
         let io_error = |e: std::io::Error| Error::io(&side, &e);
         let file = vfs.open(&side, OpenMode::CreateNew).map_err(io_error)?;
-        vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(io_error)?;
+        vfs.sync_directory(parent_directory(&side)).map_err(io_error)?;
         file.grow(RING).map_err(io_error)?;
         file.sync(IoReason::Other).map_err(io_error)?;
         Ok(Arc::new(DoubleWrite {

@@ -8,6 +8,7 @@ use jetcell_backup::{BackupOptions, RestoreOptions, back_up_stopped, restore};
 use jetcell_copies::{
     CopyError, CopyScanOptions, CopyScanProgress, LossLimit, activate, pause_replay, scan_copy,
 };
+use jetcell_host::Cancellation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
@@ -79,6 +80,7 @@ fn a_copy_scan_resumes_and_reports_bad_pages() {
         throttle: MaintenanceThrottle::default(),
         events: Some(heard.clone()),
         profile: EventProfile::Sp1,
+        cancellation: Cancellation::default(),
     };
     let scan = |look: &mut dyn FnMut(u32) -> bool| {
         scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |one, _| look(one.next.unwrap_or(0))).unwrap()
@@ -128,6 +130,7 @@ fn only_one_scan_starts_when_a_pass_is_due() {
         throttle: MaintenanceThrottle::default(),
         events: None,
         profile: EventProfile::Sp1,
+        cancellation: Cancellation::default(),
     };
     let passes = || {
         let scan = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| {

@@ -5,12 +5,13 @@ use std::io;
 use std::path::Path;
 
 use ese_format::record::{Column, ColumnType};
+use jetcell_vfs::UnfinishedFile;
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::cell::ExportedCell;
 use crate::format::{DELETED_COLUMN, item_value, json};
-use crate::output::PartialFile;
+use crate::output;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
 use crate::target::with_path;
@@ -24,7 +25,7 @@ const MAX_COLUMNS: usize = 1990;
 /// Writes all tables.
 pub(crate) struct SqliteFile {
     connection: Connection,
-    file: PartialFile,
+    file: UnfinishedFile,
     names: HashSet<String>,
     insert: String,
     mark_deleted: bool,
@@ -33,8 +34,8 @@ pub(crate) struct SqliteFile {
 
 impl SqliteFile {
     pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
-        let file = PartialFile::create(target, force)?;
-        let connection = Connection::open(file.path()).map_err(|error| failed(&file, error))?;
+        let file = output::create(target, force)?;
+        let connection = Connection::open(file.temporary_path()).map_err(|error| failed(&file, error))?;
         // No rollback journal is needed, because the file is removed unless it is completed.
         connection
             .execute_batch(
@@ -115,7 +116,7 @@ impl SqliteFile {
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         self.connection.execute_batch("COMMIT").map_err(|error| failed(&self.file, error))?;
         self.connection.close().map_err(|(_, error)| failed(&self.file, error))?;
-        self.file.finish(values)
+        output::finish(self.file, values)
     }
 }
 
@@ -123,9 +124,12 @@ impl SqliteFile {
 const FULL: i32 = 28;
 
 /// Converts an SQLite error. The result contains the path and, if the volume is full, the system's error message.
-fn failed(file: &PartialFile, error: rusqlite::Error) -> io::Error {
+fn failed(file: &UnfinishedFile, error: rusqlite::Error) -> io::Error {
     let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-    with_path(file.path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
+    with_path(
+        file.temporary_path(),
+        if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) },
+    )
 }
 
 fn sql_value<'b>(

@@ -151,7 +151,7 @@ impl SimulatedFleet {
         if !host.began || host.ended {
             return;
         }
-        if host.progress.stop_signal().is_set() {
+        if host.progress.stop_signal().is_cancelled() {
             host.ended = true;
             return host.session.record_test_end(Ok(ResultTransfer::new(result(rank)).unwrap()));
         }
@@ -405,9 +405,9 @@ fn a_disconnected_host_stops_when_the_lease_expires() {
     fleet.run_until("the begin", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Create));
     fleet.hosts[1].cut = true;
     fleet.run_for(29);
-    assert!(!fleet.hosts[1].progress.stop_signal().is_set());
+    assert!(!fleet.hosts[1].progress.stop_signal().is_cancelled());
     fleet.run_for(2);
-    assert!(fleet.hosts[1].progress.stop_signal().is_set());
+    assert!(fleet.hosts[1].progress.stop_signal().is_cancelled());
     fleet.run_for(32);
     assert!(
         matches!(fleet.hosts[1].departure, Some(SessionEnd::ResultNotDelivered(_))),

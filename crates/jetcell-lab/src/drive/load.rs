@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jetcell_vfs::{CancelToken, Clock, File, IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_host::Cancellation;
+use jetcell_vfs::{Clock, File, IoBuffer, IoReason, Transfer, TransferKind};
 use jetcell_workload::measurement::LatencyHistogram;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -76,7 +77,7 @@ pub(super) fn run(
     file: &Arc<dyn File>,
     clock: &Arc<dyn Clock>,
     load: &DriveLoad,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
 ) -> io::Result<DriveLoadResult> {
     let slots = (load.region.end.saturating_sub(load.region.start)) / load.size.max(1);
     if slots == 0 {
@@ -130,7 +131,7 @@ pub(super) fn run(
 struct RunningDriveLoad {
     file: Arc<dyn File>,
     clock: Arc<dyn Clock>,
-    cancel: CancelToken,
+    cancel: Cancellation,
     load: DriveLoad,
     /// Number of transfer-sized slots in the region.
     slots: u64,
@@ -256,7 +257,7 @@ mod tests {
 
     fn measured(drive: FakeDrive, load: &DriveLoad) -> DriveLoadResult {
         let (file, clock) = drive.start();
-        run(&file, &clock, load, &CancelToken::default()).unwrap()
+        run(&file, &clock, load, &Cancellation::default()).unwrap()
     }
 
     #[test]
@@ -291,7 +292,7 @@ mod tests {
     fn write_content_is_random_even_with_recycled_buffers() {
         let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(1), 1).retaining_buffers().start();
         let pass = DriveLoad { time: Duration::MAX, ..load(AccessPattern::OnePass, 3, 0) };
-        run(&file, &clock, &pass, &CancelToken::default()).unwrap();
+        run(&file, &clock, &pass, &Cancellation::default()).unwrap();
         let mut content = vec![0; 16 << 20];
         file.read_at(0, &mut content, IoReason::Other).unwrap();
         let halves: std::collections::BTreeSet<&[u8]> = content.chunks(2048).skip(1).step_by(2).collect();
@@ -313,18 +314,18 @@ mod tests {
         let drive = FakeDrive::new(16 * MIB, Duration::from_micros(100), 2).failing_after(50);
         let (file, clock) = drive.start();
         let error =
-            run(&file, &clock, &load(AccessPattern::Random, 8, 100), &CancelToken::default()).unwrap_err();
+            run(&file, &clock, &load(AccessPattern::Random, 8, 100), &Cancellation::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
     fn a_cancelled_load_stops_without_further_transfers() {
         let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(100), 2).start();
-        let cancel = CancelToken::default();
+        let cancel = Cancellation::default();
         cancel.cancel();
         let found = run(&file, &clock, &load(AccessPattern::Random, 8, 100), &cancel).unwrap();
         assert_eq!(found.operations, 0);
         let none = DriveLoad { region: 0..100, ..load(AccessPattern::Random, 1, 100) };
-        assert_eq!(run(&file, &clock, &none, &CancelToken::default()).unwrap().operations, 0);
+        assert_eq!(run(&file, &clock, &none, &Cancellation::default()).unwrap().operations, 0);
     }
 }

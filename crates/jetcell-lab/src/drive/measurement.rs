@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jetcell_host::Cancellation;
 use jetcell_input::number::MIB;
-use jetcell_vfs::{CancelToken, Clock, File, IoBuffer, IoReason};
+use jetcell_vfs::{Clock, File, IoBuffer, IoReason};
 use jetcell_workload::measurement::{LatencyHistogram, LatencySummary};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -90,7 +91,7 @@ pub(super) struct StepContext<'t> {
     pub(super) file: &'t Arc<dyn File>,
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
-    pub(super) cancel: &'t CancelToken,
+    pub(super) cancel: &'t Cancellation,
     /// Counter to which each completed transfer is added.
     pub(super) moved: &'t TransferredBytes,
     /// Number of zones in the transfer curve.
@@ -290,7 +291,7 @@ mod tests {
 
     fn measured_with(name: &str, drive: FakeDrive, end_sync: bool) -> (TestStep, StepMeasurement) {
         let step = steps(4096).into_iter().find(|step| step.name == name).unwrap();
-        let ((file, clock), cancel) = (drive.start(), CancelToken::default());
+        let ((file, clock), cancel) = (drive.start(), Cancellation::default());
         let moved = &TransferredBytes::default();
         let bench = StepContext {
             file: &file,

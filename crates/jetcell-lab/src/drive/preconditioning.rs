@@ -78,7 +78,8 @@ fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_vfs::CancelToken;
+
+    use jetcell_host::Cancellation;
 
     use super::*;
     use crate::drive::progress::TransferredBytes;
@@ -99,7 +100,7 @@ mod tests {
     fn a_steady_drive_needs_five_rounds() {
         let size = 16 << 20;
         let drive = FakeDrive::new(size, Duration::from_micros(100), 4);
-        let ((file, clock), cancel) = (drive.start(), CancelToken::default());
+        let ((file, clock), cancel) = (drive.start(), Cancellation::default());
         let time = Duration::from_millis(100);
         let moved = &TransferredBytes::default();
         let bench = StepContext {

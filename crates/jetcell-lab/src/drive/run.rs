@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_vfs::{CancelToken, Clock};
+use jetcell_host::Cancellation;
+use jetcell_vfs::Clock;
 use jetcell_workload::machine::Machine;
 
 use super::error::DriveTestError;
@@ -28,7 +29,7 @@ pub(super) struct DriveTestRun<'r> {
     /// Smallest transfer size for each target, in bytes.
     smallest: Vec<u64>,
     options: &'r DriveTestOptions,
-    cancel: &'r CancelToken,
+    cancel: &'r Cancellation,
     clock: &'r Arc<dyn Clock>,
     /// Time by which the whole test must end.
     deadline: Option<Duration>,
@@ -52,7 +53,7 @@ impl<'r> DriveTestRun<'r> {
         targets: &'r [TestTarget],
         options: &'r DriveTestOptions,
         (clock, deadline): (&'r Arc<dyn Clock>, Option<Duration>),
-        cancel: &'r CancelToken,
+        cancel: &'r Cancellation,
         moved: TransferredBytes,
         tell: &'r mut dyn FnMut(TestStage),
     ) -> DriveTestRun<'r> {
@@ -280,7 +281,7 @@ fn target_order(targets: usize, repetition: usize) -> Vec<usize> {
 fn bench<'t>(
     target: &'t TestTarget,
     options: &DriveTestOptions,
-    cancel: &'t CancelToken,
+    cancel: &'t Cancellation,
     moved: &'t TransferredBytes,
     time: Duration,
     seed: u64,

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jetcell_vfs::CancelToken;
+use jetcell_host::Cancellation;
 
 use super::error::DriveTestError;
 use super::progress::{DriveTestProgress, TestStage, TransferredBytes};
@@ -42,7 +42,7 @@ pub fn test(
     targets: Vec<TestTarget>,
     backend: &str,
     options: &DriveTestOptions,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
     tell: &mut dyn FnMut(DriveTestProgress),
 ) -> Result<DriveTest, DriveTestError> {
     run_with_watchdog(targets, backend, options, cancel, STALL_LIMITS, tell)
@@ -53,7 +53,7 @@ fn run_with_watchdog(
     mut targets: Vec<TestTarget>,
     backend: &str,
     options: &DriveTestOptions,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
     patience: StallLimits,
     tell: &mut dyn FnMut(DriveTestProgress),
 ) -> Result<DriveTest, DriveTestError> {
@@ -158,8 +158,8 @@ mod tests {
     fn the_faster_drive_wins_by_the_known_difference() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("b", TargetKind::Directory, 80)];
         let mut told: Vec<DriveTestProgress> = Vec::new();
-        let found =
-            test(targets, "simulated", &options(), &CancelToken::default(), &mut |at| told.push(at)).unwrap();
+        let found = test(targets, "simulated", &options(), &Cancellation::default(), &mut |at| told.push(at))
+            .unwrap();
         // The same stage is reported repeatedly while it runs.
         told.dedup_by_key(|at| (at.title.clone(), at.done));
         assert_eq!(found.steps.len(), steps(4096).len());
@@ -197,7 +197,7 @@ mod tests {
         let kind = TargetKind::Device;
         let targets = vec![TestTarget { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
         let once = DriveTestOptions { repetitions: 1, precondition: true, ..options() };
-        let found = test(targets, "simulated", &once, &CancelToken::default(), &mut |_| ()).unwrap();
+        let found = test(targets, "simulated", &once, &Cancellation::default(), &mut |_| ()).unwrap();
         assert!(written.lock().unwrap().is_empty());
         assert!(found.steps.iter().all(|step| !step.step.writes()) && found.steps.len() > 10);
         assert!(!found.targets[0].written && found.targets[0].preconditioning.is_none());
@@ -215,7 +215,7 @@ mod tests {
         };
         let only = vec!["random_write_4k".to_string()];
         let once = DriveTestOptions { repetitions: 1, only, ..options() };
-        let found = test(vec![disk()], "simulated", &once, &CancelToken::default(), &mut |_| ()).unwrap();
+        let found = test(vec![disk()], "simulated", &once, &Cancellation::default(), &mut |_| ()).unwrap();
         assert_eq!((found.steps.len(), found.steps[0].step.name.as_str()), (1, "random_write_4k"));
         assert!(found.targets[0].written && found.targets[0].notes[0].contains("flash"));
         assert_eq!(
@@ -224,7 +224,7 @@ mod tests {
         );
         let before = written.lock().unwrap().len();
         let steady = DriveTestOptions { precondition: true, ..once };
-        let found = test(vec![disk()], "simulated", &steady, &CancelToken::default(), &mut |_| ()).unwrap();
+        let found = test(vec![disk()], "simulated", &steady, &Cancellation::default(), &mut |_| ()).unwrap();
         let passes: Vec<u64> = written.lock().unwrap().iter().skip(before).take(32).copied().collect();
         assert!(passes.len() == 32 && passes.iter().all(|offset| offset % (1 << 20) == 0), "two passes");
         assert!(found.targets[0].notes.is_empty() && found.targets[0].preconditioning.is_some());
@@ -234,7 +234,7 @@ mod tests {
     fn a_drive_test_result_round_trips() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("a", TargetKind::File, 100)];
         let two = DriveTestOptions { repetitions: 2, precondition: true, ..options() };
-        let found = test(targets, "simulated", &two, &CancelToken::default(), &mut |_| ()).unwrap();
+        let found = test(targets, "simulated", &two, &Cancellation::default(), &mut |_| ()).unwrap();
         assert_eq!(found.targets.iter().map(|each| each.name.as_str()).collect::<Vec<_>>(), ["a", "a (2)"]);
         assert!(found.targets[0].preconditioning.as_ref().unwrap().is_steady());
         let text = serde_json::to_string(&found).unwrap();
@@ -247,10 +247,11 @@ mod tests {
     fn errors_name_target_and_step_and_cancellation_returns_no_result() {
         let (file, clock) = FakeDrive::new(SIZE, Duration::from_micros(100), 1).failing_after(30).start();
         let targets = vec![TestTarget { file, clock, ..target("a", TargetKind::Directory, 1) }];
-        let error = test(targets, "simulated", &options(), &CancelToken::default(), &mut |_| ()).unwrap_err();
+        let error =
+            test(targets, "simulated", &options(), &Cancellation::default(), &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with("a: Transfer, read: "), "{error}");
         let targets = vec![target("a", TargetKind::Directory, 100)];
-        let cancel = CancelToken::default();
+        let cancel = Cancellation::default();
         let asked = cancel.clone();
         let stop = &mut move |at: DriveTestProgress| {
             if at.done == 3 {
@@ -272,7 +273,7 @@ mod tests {
         let only = ["transfer_read", "sequential_read_4k", "seek_curve"].map(str::to_string).to_vec();
         let options = DriveTestOptions { seconds: 1.0, repetitions: 2, only, ..options() };
         let targets = vec![target("other", TargetKind::Device, 100), disk];
-        let found = test(targets, "simulated", &options, &CancelToken::default(), &mut |_| ()).unwrap();
+        let found = test(targets, "simulated", &options, &Cancellation::default(), &mut |_| ()).unwrap();
         let curve = SeekCurve::from_test(&found, 1).unwrap();
         // A sequential read takes 1.2 ms, and a seek adds 0.5 ms per MiB of distance.
         let close = |distance: u64, ms: f64| {
@@ -301,7 +302,7 @@ mod tests {
                 vec![target("a", TargetKind::Directory, us), target("b", TargetKind::Directory, us)];
             let options = DriveTestOptions { seconds: 1.0, longest_seconds: Some(longest), ..options() };
             let mut last = None;
-            let found = test(targets, "simulated", &options, &CancelToken::default(), &mut |at| {
+            let found = test(targets, "simulated", &options, &Cancellation::default(), &mut |at| {
                 last = at.max_remaining;
             });
             assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_drive_that_does_not_respond_times_out() {
-        let hanging = |cancel: &CancelToken, patience, tell: &mut dyn FnMut(DriveTestProgress)| {
+        let hanging = |cancel: &Cancellation, patience, tell: &mut dyn FnMut(DriveTestProgress)| {
             let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1).stalling_after(20);
             let (file, clock) = drive.start();
             let targets = vec![TestTarget { file, clock, ..target("a", TargetKind::Directory, 1) }];
@@ -333,7 +334,7 @@ mod tests {
         };
         // `soon` is longer than a thread may wait for a CPU on a busy machine.
         let (soon, never) = (Duration::from_millis(1500), Duration::MAX);
-        let cancel = CancelToken::default();
+        let cancel = Cancellation::default();
         let error = hanging(&cancel, StallLimits { usual: soon, at_the_end: never }, &mut |_| ());
         assert!(
             matches!(&error, DriveTestError::Stalled { stage, .. } if stage == "a: Transfer, read"),

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use jetcell_vfs::CancelToken;
+use jetcell_host::{Cancellation, StoppableListener};
 
 use super::journal::JournalLine;
 use super::witness::{FileWitness, STORED_REPLY};
@@ -23,9 +23,7 @@ impl WitnessListener {
     /// # Errors
     /// Returns an error if the address is not local or is already in use.
     pub fn bind(address: &str) -> io::Result<WitnessListener> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(WitnessListener(listener))
+        TcpListener::bind(address).map(WitnessListener)
     }
 
     /// Returns the address on which the listener accepts connections.
@@ -41,25 +39,16 @@ impl WitnessListener {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written or the peer sends anything other than a journal.
-    pub fn serve(&self, journal: &mut FileWitness, cancel: &CancelToken) -> io::Result<u64> {
-        let mut stream = loop {
-            match self.0.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) if is_timeout(&error) => std::thread::sleep(CANCEL_POLL_INTERVAL),
-                Err(error) => return Err(error),
-            }
-            if cancel.is_cancelled() {
-                return Ok(0);
-            }
-        };
-        stream.set_nonblocking(false)?;
+    pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancellation) -> io::Result<u64> {
+        let listener = StoppableListener::with_cancellation(self.0.try_clone()?, cancel)?;
+        let Some((mut stream, _)) = listener.next(|_| ()) else { return Ok(0) };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CANCEL_POLL_INTERVAL))?;
         store_lines(&mut stream, journal, cancel)
     }
 }
 
-fn store_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &CancelToken) -> io::Result<u64> {
+fn store_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancellation) -> io::Result<u64> {
     let (mut received, mut lines) = (Vec::new(), 0);
     let mut buffer = [0; 4096];
     while !cancel.is_cancelled() {

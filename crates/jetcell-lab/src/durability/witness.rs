@@ -7,6 +7,8 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use jetcell_vfs::{parent_directory, sync_directory};
+
 use super::journal::{Journal, JournalError, JournalLine};
 
 /// Maximum time that the writer waits for a witness.
@@ -33,8 +35,7 @@ impl FileWitness {
     /// Returns an error if the file exists or cannot be created.
     pub fn create(path: &Path) -> io::Result<FileWitness> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        sync_directory(parent_directory(path))?;
         Ok(FileWitness(file))
     }
 

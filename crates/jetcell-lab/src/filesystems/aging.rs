@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use jetcell_host::Cancellation;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -20,7 +21,7 @@ const SPACE_CHECK_INTERVAL: usize = 32;
 
 /// Writes files of 4 KiB to 4 MiB into the new directory `directory` until `fill_percent` of the file system is in
 /// use. Before that, each round writes files until 90 % is in use, and then removes files in random order until
-/// `fill_percent` is in use. Returns early if `stops` returns true.
+/// `fill_percent` is in use. Returns early on cancellation.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written or removed. A full file system is not an error.
@@ -28,7 +29,7 @@ pub(super) fn age(
     directory: &Path,
     fill_percent: u8,
     rounds: u16,
-    stops: &dyn Fn() -> bool,
+    cancellation: &Cancellation,
 ) -> io::Result<()> {
     if fill_percent == 0 && rounds == 0 {
         return Ok(());
@@ -44,11 +45,11 @@ pub(super) fn age(
     };
     let fill = f64::from(fill_percent);
     for _ in 0..rounds {
-        filler.write_until(FULL_PERCENT, stops)?;
-        filler.remove_until(fill, stops)?;
+        filler.write_until(FULL_PERCENT, cancellation)?;
+        filler.remove_until(fill, cancellation)?;
     }
-    filler.write_until(fill, stops)?;
-    sync_directory(directory)
+    filler.write_until(fill, cancellation)?;
+    sync_file_system(directory)
 }
 
 struct SpaceFiller {
@@ -61,21 +62,21 @@ struct SpaceFiller {
 }
 
 impl SpaceFiller {
-    fn write_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
+    fn write_until(&mut self, percent: f64, cancellation: &Cancellation) -> io::Result<()> {
         // With delayed allocation, the used space does not include unsynced data.
         let mut unsynced = 0;
-        while !stops() && used_percent(&self.directory)? < percent {
+        while !cancellation.is_cancelled() && used_percent(&self.directory)? < percent {
             match self.write_one() {
                 Ok(bytes) => unsynced += bytes,
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
                 Err(error) => return Err(error),
             }
             if unsynced >= 16 * MAX_FILE_BYTES {
-                sync_directory(&self.directory)?;
+                sync_file_system(&self.directory)?;
                 unsynced = 0;
             }
         }
-        sync_directory(&self.directory)
+        sync_file_system(&self.directory)
     }
 
     fn write_one(&mut self) -> io::Result<usize> {
@@ -95,19 +96,22 @@ impl SpaceFiller {
         Ok(size)
     }
 
-    fn remove_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
+    fn remove_until(&mut self, percent: f64, cancellation: &Cancellation) -> io::Result<()> {
         self.files.shuffle(&mut self.rng);
-        while !stops() && used_percent(&self.directory)? > percent && !self.files.is_empty() {
+        while !cancellation.is_cancelled()
+            && used_percent(&self.directory)? > percent
+            && !self.files.is_empty()
+        {
             for path in self.files.split_off(self.files.len().saturating_sub(SPACE_CHECK_INTERVAL)) {
                 fs::remove_file(path)?;
             }
-            sync_directory(&self.directory)?;
+            sync_file_system(&self.directory)?;
         }
         Ok(())
     }
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
+fn sync_file_system(directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 
@@ -128,9 +132,11 @@ mod tests {
     fn aging_is_skipped_without_settings_and_stops_on_request() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let filler = directory.path().join("filler");
-        age(&filler, 0, 0, &|| false).unwrap();
+        age(&filler, 0, 0, &Cancellation::default()).unwrap();
         assert!(!filler.exists());
-        age(&filler, 80, 3, &|| true).unwrap();
+        let cancelled = Cancellation::default();
+        cancelled.cancel();
+        age(&filler, 80, 3, &cancelled).unwrap();
         assert_eq!(fs::read_dir(&filler).unwrap().count(), 0);
     }
 
@@ -150,7 +156,7 @@ mod tests {
         assert!(sizes.iter().all(|size| (MIN_FILE_BYTES..=MAX_FILE_BYTES).contains(size)));
         assert!(sizes.iter().min() < sizes.iter().max(), "{sizes:?}");
         // This removes all files, although the used space never reaches zero.
-        filler.remove_until(0.0, &|| false).unwrap();
+        filler.remove_until(0.0, &Cancellation::default()).unwrap();
         assert_eq!((filler.files.len(), fs::read_dir(path.join("0")).unwrap().count()), (0, 0));
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use jetcell_host::Cancellation;
 use jetcell_input::hex::hex;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate};
 use thiserror::Error;
@@ -92,7 +93,7 @@ impl<'s> FilesystemMaker<'s> {
     }
 
     /// Mounts file system `number`. Makes it first if this is its first turn, or if the medium is a device. Returns
-    /// the database directory, which already exists in later turns. `stops` returns true when the test should end.
+    /// the database directory, which already exists in later turns. `cancellation` ends the test.
     ///
     /// # Errors
     /// Returns an error if a program fails or there is not enough space. The next call to [`FilesystemMaker::detach`]
@@ -102,7 +103,7 @@ impl<'s> FilesystemMaker<'s> {
         number: usize,
         specification: &FilesystemSpecification,
         first: bool,
-        stops: &dyn Fn() -> bool,
+        cancellation: &Cancellation,
     ) -> Result<PathBuf, MakeError> {
         let one = FilesystemParameters { number, specification, fresh: first || self.remakes() };
         let program = |error| MakeError::Program { name: specification.name.clone(), error };
@@ -114,10 +115,11 @@ impl<'s> FilesystemMaker<'s> {
         let directory = self.encrypted(&one, &top).map_err(program)?;
         if one.fresh {
             let filler = directory.join("filler");
-            let aged = aging::age(&filler, specification.fill_percent, specification.aging_rounds, stops);
+            let aged =
+                aging::age(&filler, specification.fill_percent, specification.aging_rounds, cancellation);
             aged.map_err(io_error(&filler))?;
         }
-        if stops() { Err(MakeError::Stopped) } else { Ok(directory.join("databases")) }
+        if cancellation.is_cancelled() { Err(MakeError::Stopped) } else { Ok(directory.join("databases")) }
     }
 
     /// Returns true if file systems are made anew in each turn.
@@ -343,7 +345,7 @@ mod tests {
         let maker = FilesystemMaker::new(&system, medium, parent.path()).unwrap();
         let (work, name) = (maker.work.path().display().to_string(), maker.work.name(0));
         for first in [true, false] {
-            maker.attach(0, specification, first, &|| false).unwrap();
+            maker.attach(0, specification, first, &Cancellation::default()).unwrap();
         }
         drop(maker);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing is left");
@@ -445,7 +447,7 @@ mod tests {
             mount_options: vec!["compress-force=zstd".into()],
             ..FilesystemSpecification::for_kind(FilesystemKind::Btrfs)
         };
-        let directory = maker.attach(0, &specification, true, &|| false).unwrap();
+        let directory = maker.attach(0, &specification, true, &Cancellation::default()).unwrap();
         fs::create_dir(&directory).unwrap();
         let mebibytes = || maker.used_bytes(0).unwrap() >> 20;
         let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() >> 11;
@@ -476,13 +478,23 @@ mod tests {
             FakeSystem::default().printing("losetup --direct-io", "/dev/loop7\n").failing("mkfs.xfs");
         let maker = FilesystemMaker::new(&system, FilesystemMedium::Images(1 << 20), parent.path()).unwrap();
         let error = maker
-            .attach(3, &FilesystemSpecification::for_kind(FilesystemKind::Xfs), true, &|| false)
+            .attach(
+                3,
+                &FilesystemSpecification::for_kind(FilesystemKind::Xfs),
+                true,
+                &Cancellation::default(),
+            )
             .unwrap_err();
         assert_eq!(error.to_string(), "xfs: mkfs.xfs -q -f /dev/loop7: no");
         drop(maker);
         let maker = FilesystemMaker::new(&system, FilesystemMedium::Images(1 << 62), parent.path()).unwrap();
         let error = maker
-            .attach(0, &FilesystemSpecification::for_kind(FilesystemKind::Ext4), true, &|| false)
+            .attach(
+                0,
+                &FilesystemSpecification::for_kind(FilesystemKind::Ext4),
+                true,
+                &Cancellation::default(),
+            )
             .unwrap_err();
         assert!(matches!(error, MakeError::Io { .. }), "{error}");
         drop(maker);

@@ -1,10 +1,11 @@
 //! Places a file on its device, either in as few fragments as the file system permits or scattered.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use jetcell_vfs::UnfinishedFile;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -31,34 +32,20 @@ pub enum FilePlacement {
 /// Returns an error if the file cannot be read or there is not enough space for a copy. A scattered copy needs twice
 /// the space. On error, the old file is unchanged.
 pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Result<()> {
-    let (copy, filler) = (path.with_extension("placed"), path.with_extension("filler"));
-    let placed = copy_with_placement(path, &copy, &filler, placement);
-    let filled = fs::remove_file(&filler).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    });
-    if let Err(error) = placed.and(filled) {
-        let _ = fs::remove_file(&copy);
-        return Err(error);
-    }
-    fs::rename(&copy, path)?;
-    File::open(path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn copy_with_placement(from: &Path, to: &Path, filler: &Path, placement: FilePlacement) -> io::Result<()> {
-    let (from, to) = (File::open(from)?, File::options().read(true).write(true).create_new(true).open(to)?);
+    let (from, to) = (File::open(path)?, UnfinishedFile::create(path)?);
     let len = from.metadata()?.len();
     match placement {
         _ if len == 0 => {}
-        FilePlacement::Contiguous => fallocate(&to, FallocateFlags::empty(), 0, len)?,
+        FilePlacement::Contiguous => fallocate(to.as_file(), FallocateFlags::empty(), 0, len)?,
         FilePlacement::Scattered(piece) => {
-            let filler = File::create_new(filler)?;
+            // This file is removed at the end of the block.
+            let filler = UnfinishedFile::create(path)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
             // The seed is fixed, so that the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
             for (at, start) in (0_u64..).zip(&starts) {
-                fallocate(&to, FallocateFlags::empty(), *start, piece.min(len - start))?;
-                fallocate(&filler, FallocateFlags::empty(), at * piece, piece)?;
+                fallocate(to.as_file(), FallocateFlags::empty(), *start, piece.min(len - start))?;
+                fallocate(filler.as_file(), FallocateFlags::empty(), at * piece, piece)?;
             }
         }
     }
@@ -67,13 +54,15 @@ fn copy_with_placement(from: &Path, to: &Path, filler: &Path, placement: FilePla
         let part =
             buffer.get_mut(..(len - offset).min(COPY_BUFFER_BYTES as u64) as usize).unwrap_or_default();
         from.read_exact_at(part, offset)?;
-        to.write_all_at(part, offset)?;
+        to.as_file().write_all_at(part, offset)?;
     }
-    to.sync_all()
+    to.finish()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::{FileMap, Fragmentation};
     use super::*;
     use testkit::{TestRequirement, skip};
@@ -103,9 +92,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.edb");
         fs::write(&path, b"content").unwrap();
-        fs::write(directory.path().join("a.filler"), b"").unwrap();
-        assert!(rewrite_with_placement(&path, FilePlacement::Scattered(4096)).is_err());
+        // No file system can allocate this much for the other file.
+        assert!(rewrite_with_placement(&path, FilePlacement::Scattered(u64::MAX)).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"content");
-        assert!(!directory.path().join("a.placed").exists());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

@@ -1,22 +1,16 @@
 //! The server: accepts clients, runs the threads of the connections, and shuts down.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use jetcell_host::{PrivateSocket, StoppableListener};
+use rustix::net::sockopt::set_socket_keepalive;
 
 use crate::connection::{NbdConnection, SocketStream};
 use crate::memory::{ConnectionMemory, ServerMemory};
@@ -24,14 +18,6 @@ use crate::session::{NbdExports, NbdSessionEnd, serve};
 
 /// Time that clients have to receive the last replies after the server was stopped.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of connections that wait to be accepted. The standard library uses the same number.
-const BACKLOG: i32 = 128;
-/// Pause after a connection could not be accepted, for example because there are no free file descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-
-/// Maximum time that a starting server waits for other servers that start in the same directory.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Address at which an NBD server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,9 +76,8 @@ impl Default for NbdServerLimits {
 }
 
 enum Listener {
-    Tcp(TcpListener),
-    /// A Unix socket, with its path and the identity of its file.
-    Unix(UnixListener, PathBuf, SocketFileId),
+    Tcp(StoppableListener<TcpListener>),
+    Unix(PrivateSocket),
 }
 
 /// An open connection.
@@ -110,16 +95,12 @@ enum ClientState {
     Evicted,
 }
 
-/// Device and inode of a file.
-type SocketFileId = (u64, u64);
-
 struct SharedServerState {
     listener: Listener,
     exports: NbdExports,
     limits: NbdServerLimits,
     memory: ServerMemory,
     log: Box<dyn Fn(&str) + Send + Sync>,
-    is_stopped: AtomicBool,
     connections: Mutex<BTreeMap<u64, ClientConnection>>,
     connection_ended: Condvar,
 }
@@ -149,11 +130,10 @@ impl NbdServer {
     ) -> io::Result<NbdServer> {
         assert!(!exports.is_empty(), "a server without exports");
         let listener = match address {
-            ListenAddress::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
-            ListenAddress::Unix(path) => {
-                let (listener, file) = listen_on(path)?;
-                Listener::Unix(listener, path.clone(), file)
+            ListenAddress::Tcp(address) => {
+                Listener::Tcp(StoppableListener::new(TcpListener::bind(address)?)?)
             }
+            ListenAddress::Unix(path) => Listener::Unix(PrivateSocket::bind(path)?),
         };
         Ok(NbdServer(Arc::new(SharedServerState {
             listener,
@@ -161,7 +141,6 @@ impl NbdServer {
             limits,
             memory: ServerMemory::new(limits.request_bytes, limits.connections),
             log: Box::new(note),
-            is_stopped: AtomicBool::new(false),
             connections: Mutex::new(BTreeMap::new()),
             connection_ended: Condvar::new(),
         })))
@@ -173,8 +152,8 @@ impl NbdServer {
     /// The system does not return the address.
     pub fn address(&self) -> io::Result<ListenAddress> {
         match &self.0.listener {
-            Listener::Tcp(listener) => listener.local_addr().map(ListenAddress::Tcp),
-            Listener::Unix(_, path, _) => Ok(ListenAddress::Unix(path.clone())),
+            Listener::Tcp(listener) => listener.socket().local_addr().map(ListenAddress::Tcp),
+            Listener::Unix(socket) => Ok(ListenAddress::Unix(socket.path().to_path_buf())),
         }
     }
 
@@ -187,17 +166,8 @@ impl NbdServer {
     pub fn run(&self) {
         let shared = &self.0;
         for number in 0.. {
-            let accepted = shared.accept();
-            if shared.is_stopped.load(Ordering::SeqCst) {
-                break;
-            }
-            match accepted {
-                Ok((stream, peer)) => shared.clone().begin(number, stream, peer),
-                Err(error) => {
-                    (shared.log)(&format!("failed to accept a connection: {error}"));
-                    thread::sleep(ACCEPT_BACKOFF);
-                }
-            }
+            let Some((stream, peer)) = shared.next() else { break };
+            shared.clone().begin(number, stream, peer);
         }
         shared.finish();
     }
@@ -206,92 +176,38 @@ impl NbdServer {
 impl NbdServerStopper {
     /// Stops accepting clients and reading requests. Requests that have already been read are answered.
     pub fn stop(&self) {
-        if self.0.is_stopped.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        // Wakes the thread that accepts connections.
-        let _ = match &self.0.listener {
-            Listener::Tcp(listener) => SockRef::from(listener).shutdown(Shutdown::Both),
-            Listener::Unix(listener, ..) => SockRef::from(listener).shutdown(Shutdown::Both),
-        };
-    }
-}
-
-/// Listens on a socket that only its owner can use. Replaces the socket of a server that no longer exists.
-fn listen_on(path: &Path) -> io::Result<(UnixListener, SocketFileId)> {
-    let address = SockAddr::unix(path)?;
-    // Servers that start at the same time must not mistake each other's socket for an abandoned one. The directory
-    // must exist, because otherwise the socket could not be created.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = File::open(parent.unwrap_or(Path::new(".")))?;
-    lock(&directory)?;
-    remove_abandoned(path)?;
-    // The socket's file gets the mode that the socket has when it is bound. Changing the mode by path could affect
-    // another file.
-    let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
-    socket.set_permissions(fs::Permissions::from_mode(0o600))?;
-    let socket = Socket::from(OwnedFd::from(socket));
-    socket.bind(&address)?;
-    let file = file_id(path)?;
-    socket.listen(BACKLOG)?;
-    Ok((OwnedFd::from(socket).into(), file))
-}
-
-/// Locks a directory until its handle is closed. Other servers hold this lock only while they start.
-fn lock(directory: &File) -> io::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_POLL_INTERVAL),
-            Err(Errno::WOULDBLOCK) => {
-                let text = "another process has locked the directory";
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
-            }
-            Err(error) => return Err(error.into()),
+        match &self.0.listener {
+            Listener::Tcp(listener) => listener.stop(),
+            Listener::Unix(socket) => socket.listener().stop(),
         }
     }
-}
-
-fn file_id(path: &Path) -> io::Result<SocketFileId> {
-    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
-}
-
-/// Removes the socket of a server that no longer exists. Fails if it belongs to another user.
-fn remove_abandoned(path: &Path) -> io::Result<()> {
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => found,
-        _ => return Ok(()),
-    };
-    refuse_other_owner(found.uid(), rustix::process::geteuid().as_raw())?;
-    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
-}
-
-/// Fails if a socket belongs to another user. That user may have created it in a directory such as `/tmp`. Even root
-/// does not replace such a socket.
-fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
-    if owner == user {
-        return Ok(());
-    }
-    let text = "the path belongs to a socket of another user; remove the socket, or use a different path";
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 impl SharedServerState {
-    fn accept(&self) -> io::Result<(SocketStream, String)> {
+    /// Waits for the next connection. Returns `None` when the server is stopped.
+    fn next(&self) -> Option<(SocketStream, String)> {
+        let note = |error: &io::Error| (self.log)(&format!("failed to accept a connection: {error}"));
         match &self.listener {
-            Listener::Tcp(listener) => {
-                let (stream, peer) = listener.accept()?;
-                stream.set_nodelay(true)?;
+            Listener::Tcp(listener) => loop {
+                let (stream, peer) = listener.next(note)?;
                 // A client whose machine failed must not occupy a connection forever.
-                SockRef::from(&stream).set_keepalive(true)?;
-                Ok((SocketStream::Tcp(Arc::new(stream)), peer.to_string()))
+                let configured =
+                    stream.set_nodelay(true).and_then(|()| Ok(set_socket_keepalive(&stream, true)?));
+                match configured {
+                    Ok(()) => return Some((SocketStream::Tcp(Arc::new(stream)), peer.to_string())),
+                    Err(error) => note(&error),
+                }
+            },
+            Listener::Unix(socket) => {
+                Some((SocketStream::Unix(Arc::new(socket.listener().next(note)?)), "a client".into()))
             }
-            Listener::Unix(listener, ..) => {
-                let (stream, _) = listener.accept()?;
-                Ok((SocketStream::Unix(Arc::new(stream)), "a client".into()))
-            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.is_stopped(),
+            Listener::Unix(socket) => socket.listener().is_stopped(),
         }
     }
 
@@ -342,7 +258,7 @@ impl SharedServerState {
                 note("closed during its handshake because another client needed the connection");
             }
             NbdSessionEnd::Closed => {}
-            NbdSessionEnd::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
+            NbdSessionEnd::Lost(_) if self.is_stopped() => {}
             NbdSessionEnd::Lost(error) => note(&format!("the connection was lost: {error}")),
             NbdSessionEnd::InvalidMessage(what) => note(&format!("closed because the client sent {what}")),
             NbdSessionEnd::HandshakeTimeout => {
@@ -366,11 +282,8 @@ impl SharedServerState {
 
     /// Closes all connections.
     fn finish(&self) {
-        if let Listener::Unix(_, path, file) = &self.listener {
-            // If another server has replaced the socket, the new socket is not removed.
-            if file_id(path).ok() == Some(*file) {
-                let _ = fs::remove_file(path);
-            }
+        if let Listener::Unix(socket) = &self.listener {
+            socket.remove_file();
         }
         let mut connections = self.connections();
         for how in [Shutdown::Read, Shutdown::Both] {

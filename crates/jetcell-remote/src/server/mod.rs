@@ -2,16 +2,15 @@
 
 mod connections;
 
-use std::cell::RefCell;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jetcell_host::{Pacer, Rate, StoppableListener};
 use jetcell_sync::Mutex;
-use jetcell_vfs::{Clock, Pacer, RealClock};
+use jetcell_vfs::RealClock;
 
 use self::connections::{ConnectionLimits, OpenConnections};
 use crate::channel::{Channel, TimedStream, TransferDeadline};
@@ -22,8 +21,6 @@ use crate::reply::RemoteReply;
 use crate::session::{DisconnectReason, ServerSession};
 use crate::tls::{ServerTls, ServerTlsFiles};
 
-/// Pause after a connection could not be accepted, for example because no file descriptors are available.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Interval between `Working` replies to a client whose reply is delayed by the rate limit.
 const WORKING_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time for connection threads to exit after the server is stopped.
@@ -80,14 +77,13 @@ pub struct ServerCounters {
 }
 
 struct RemoteServerState {
-    listener: TcpListener,
+    listener: StoppableListener<TcpListener>,
     address: SocketAddr,
     exports: Arc<ExportedDirectories>,
     tls: Option<ServerTls>,
     limits: ServerLimits,
     pacer: Pacer,
     log_message: Box<dyn Fn(&str) + Send + Sync>,
-    is_stopped: AtomicBool,
     connections: Mutex<OpenConnections<TcpStream>>,
     counts: Mutex<ServerCounters>,
 }
@@ -123,21 +119,22 @@ impl RemoteServer {
         let address_error = |error| ServeError::Address { address, error };
         let listener = TcpListener::bind(address).map_err(address_error)?;
         let address = listener.local_addr().map_err(address_error)?;
-        let clock: jetcell_sync::Arc<dyn Clock> = jetcell_sync::Arc::new(RealClock::new());
+        let listener = StoppableListener::new(listener).map_err(address_error)?;
         let room = ConnectionLimits {
             authenticated: limits.connections,
             unauthenticated: limits.unauthenticated,
             unauthenticated_per_network: limits.unauthenticated_per_network,
         };
+        let (clock, rate) = (jetcell_sync::Arc::new(RealClock::new()), limits.rate.map(Rate::BytesPerSecond));
+        let pacer = Pacer::new(clock, rate, listener.cancellation().clone());
         Ok(RemoteServer(Arc::new(RemoteServerState {
             listener,
             address,
             exports: Arc::new(exports),
             tls,
             limits,
-            pacer: Pacer::new(clock),
+            pacer,
             log_message: Box::new(log_message),
-            is_stopped: AtomicBool::new(false),
             connections: Mutex::new(OpenConnections::new(room)),
             counts: Mutex::default(),
         })))
@@ -156,11 +153,8 @@ impl RemoteServer {
     /// Serves clients until the server is stopped.
     pub fn run(&self) {
         let shared = &self.0;
-        while !shared.is_stopped.load(Ordering::SeqCst) {
-            match shared.listener.accept() {
-                Ok((stream, peer)) => shared.start_connection(stream, peer),
-                Err(_) => thread::sleep(ACCEPT_RETRY_DELAY),
-            }
+        while let Some((stream, peer)) = shared.listener.next(|_| ()) {
+            shared.start_connection(stream, peer);
         }
         let began = Instant::now();
         while !shared.connections.lock().is_empty() && began.elapsed() < SHUTDOWN_TIMEOUT {
@@ -173,15 +167,8 @@ impl RemoteServerStopper {
     /// Closes all connections and makes [`RemoteServer::run`] return.
     pub fn stop(&self) {
         let shared = &self.0;
-        shared.is_stopped.store(true, Ordering::SeqCst);
+        shared.listener.stop();
         shared.connections.lock().close_all();
-        // The accepting thread checks the flag only after the next connection, so open one here.
-        let ip = match shared.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        let _ = TcpStream::connect_timeout(&(ip, shared.address.port()).into(), Duration::from_secs(1));
     }
 
     /// Returns the current event counters.
@@ -192,7 +179,7 @@ impl RemoteServerStopper {
 
 impl RemoteServerState {
     fn start_connection(self: &Arc<RemoteServerState>, stream: TcpStream, peer: SocketAddr) {
-        if self.is_stopped.load(Ordering::SeqCst) {
+        if self.listener.is_stopped() {
             return;
         }
         let Ok(handle) = stream.try_clone() else { return };
@@ -278,7 +265,7 @@ impl RemoteServerState {
         loop {
             let frame = read_frame(channel, session.max_frame_len())?;
             let Some((number, message)) = frame else { return Ok(None) };
-            if self.is_stopped.load(Ordering::SeqCst) {
+            if self.listener.is_stopped() {
                 return Ok(None);
             }
             let was_known = session.is_authenticated();
@@ -309,21 +296,20 @@ impl RemoteServerState {
         number: u32,
         bytes: usize,
     ) -> io::Result<()> {
-        let Some(rate) = self.limits.rate else { return Ok(()) };
-        let said = RefCell::new((Instant::now(), channel, Ok(())));
-        self.pacer.wait(Pacer::transfer_time(bytes as u64, rate), || {
-            let mut said = said.borrow_mut();
-            let (at, channel, result) = &mut *said;
-            if at.elapsed() >= WORKING_INTERVAL {
-                *at = Instant::now();
-                deadline.set(self.limits.idle_timeout);
-                *result = write_frame(*channel, number, &RemoteReply::Working.encode());
+        let mut left = self.pacer.reserve(bytes as u64);
+        while !left.is_zero() {
+            let piece = left.min(WORKING_INTERVAL);
+            if !self.pacer.cancellation().sleep(piece) {
+                break;
             }
-            result.is_err() || self.is_stopped.load(Ordering::SeqCst)
-        });
-        let (_, _, result) = said.into_inner();
+            left -= piece;
+            deadline.set(self.limits.idle_timeout);
+            if !left.is_zero() {
+                write_frame(channel, number, &RemoteReply::Working.encode())?;
+            }
+        }
         deadline.set(self.limits.idle_timeout);
-        result
+        Ok(())
     }
 }
 

@@ -252,6 +252,9 @@ impl Vfs for RealVfs {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let Some(root) = self.confinement.root_of(directory) else {
+            return create_private_directory(directory);
+        };
         let mut created = Vec::new();
         for path in directory.ancestors().filter(|path| !path.as_os_str().is_empty()) {
             if self.exists(path)? {
@@ -259,10 +262,7 @@ impl Vfs for RealVfs {
             }
             created.push(path);
         }
-        match self.confinement.root_of(directory) {
-            Some(root) => self.create_confined(root, &created, directory)?,
-            None => create_private_directory(directory)?,
-        }
+        self.create_confined(root, &created, directory)?;
         created
             .iter()
             .rev()

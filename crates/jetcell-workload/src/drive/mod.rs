@@ -10,6 +10,7 @@ mod search;
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
+use jetcell_host::Cancellation;
 
 use crate::engine::{DatabaseStore, PassiveCopies};
 use crate::layout::RunPlan;
@@ -19,7 +20,7 @@ use crate::measurement::{
     ArraySample, CacheUsage, CounterSnapshot, HostCounters, HostUsage, LoadTally, Measurement, OpenLoop,
     Repetition, Sample, SampleFile, SaturationSearch, SteadyState,
 };
-use crate::observer::{CounterHeartbeat, Observer, RunPhase, StopSignal};
+use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
 
 use self::maintenance_turns::MaintenanceTurns;
@@ -80,7 +81,7 @@ pub(crate) struct MeasurementDriver<'a> {
     /// The profile of the run.
     pub(crate) profile: &'a Profile,
     /// Signal that ends the measurement early.
-    pub(crate) stop: &'a StopSignal,
+    pub(crate) stop: &'a Cancellation,
     /// Seconds already measured before an interruption or by an earlier measurement.
     pub(crate) measured_before: f64,
     /// Condition that ends the measurement.
@@ -165,7 +166,7 @@ impl MeasurementDriver<'_> {
     }
 
     pub(crate) fn is_over(&self, load: &DatabaseLoad<'_>) -> bool {
-        self.stop.is_set() || load.has_failed()
+        self.stop.is_cancelled() || load.has_failed()
     }
 
     /// Returns how many bytes of the cache must be in use before the measurement starts.

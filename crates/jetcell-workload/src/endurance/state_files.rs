@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use jetcell_vfs::{OutputFile, open_input};
+use jetcell_vfs::{OutputFile, open_input, sync_directory};
 use serde::{Deserialize, Serialize};
 
 use super::{EnduranceState, STATE_FILE, add_io};
@@ -94,7 +94,7 @@ impl StateFiles {
         (self.stored, self.whole) = (state, Instant::now());
         self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
         // The journal's directory entry must survive a machine crash.
-        OutputFile::sync_directory(&self.dir)
+        sync_directory(&self.dir)
     }
 
     fn append(&mut self, mut journal: OutputFile, state: EnduranceState) -> io::Result<()> {
@@ -155,7 +155,7 @@ pub(super) fn with_increments(mut test: EnduranceState, dir: &Path) -> Result<En
 pub(super) fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(JOURNAL)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.and_then(|()| OutputFile::sync_directory(dir)),
+        removed => removed.and_then(|()| sync_directory(dir)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ese_engine::{BackupKind, Error, Instance, PageReadOptions, PageReads};
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupSetError, BackupType, CancelToken, PageReadsFn, TransferControl,
+    BackupError, BackupOptions, BackupSetError, BackupType, Cancellation, PageReadsFn, TransferControl,
 };
 use jetcell_vfs::Vfs;
 
@@ -60,7 +60,7 @@ pub(super) fn write(
     let directory = directory(to, place);
     // The backup taken during the load replaces the one taken without load.
     remove(&directory)?;
-    let cancel = CancelToken::default();
+    let cancel = Cancellation::default();
     let (watched, stop) = (watch.clone(), cancel.clone());
     let read: Arc<PageReadsFn> = Arc::new(move |_, reads| {
         if !update_counters(reads, &watched) {

@@ -1,6 +1,7 @@
 //! Bulk-loads a table.
 
 use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error};
+use jetcell_host::Cancellation;
 
 use super::session::LoadColumns;
 use super::{OpenInstance, definition};
@@ -30,7 +31,7 @@ pub(super) fn table(
     number: u32,
     options: BulkLoadOptions,
     next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
-    stopped: &dyn Fn() -> bool,
+    stop: &Cancellation,
 ) -> Result<()> {
     let page_bytes = unit.database.page_size().bytes() as u64;
     let mut session = unit.instance.session();
@@ -45,7 +46,7 @@ pub(super) fn table(
             BulkLoadAction::Stop => return Ok(()),
         }
     }
-    match load.finish_with(|_| !stopped()) {
+    match load.finish_with(|_| !stop.is_cancelled()) {
         Ok(_) | Err(Error::Cancelled) => Ok(()),
         Err(error) => Err(error),
     }

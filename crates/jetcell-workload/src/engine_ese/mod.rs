@@ -33,6 +33,7 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
+use jetcell_host::Cancellation;
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{
     CountedVfs, IoDigits, IoOperation, IoReason, IoSnapshot, MountedVfs, RealOptions, RealVfs, Vfs,
@@ -369,12 +370,12 @@ impl DatabaseStore for EseStore {
         table: u32,
         memory: usize,
         next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
-        stopped: &dyn Fn() -> bool,
+        stop: &Cancellation,
     ) -> Result<()> {
         let unit = &self.units[database];
         let buffers = self.buffers.clone();
         let options = BulkLoadOptions { buffers, ..load::options(memory, self.zero_at_creation) };
-        load::table(unit, table, options, next, stopped)
+        load::table(unit, table, options, next, stop)
     }
 
     fn session(&self, database: usize) -> Result<Box<dyn StorageSession>> {

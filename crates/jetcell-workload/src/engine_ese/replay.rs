@@ -7,7 +7,7 @@
 //! did not advance during the load would have the same header.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use ese_format::Generation;
 use ese_format::LogPosition;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
-use jetcell_vfs::{CountedVfs, Vfs, create_new};
+use jetcell_vfs::{CountedVfs, Vfs, clone_or_copy, rename_durably, sync_file};
 
 use super::io_counters;
 use crate::engine::{ReplayStart, Result};
@@ -28,9 +28,6 @@ use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
 use crate::watch::ReplayWatch;
 
-/// Buffer size, in bytes, for copying a file.
-const COPY_BUFFER_BYTES: usize = 8 << 20;
-
 /// Length, in bytes, of the region at the start of a database that contains both copies of the header.
 const HEADER_REGION_BYTES: usize = 2 * (32 << 10);
 
@@ -38,29 +35,8 @@ const HEADER_REGION_BYTES: usize = 2 * (32 << 10);
 /// `false` to cancel.
 pub(super) fn preserve_state(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let kept = instance.state_before_load();
-    copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
-}
-
-/// Copies a file. The copy shares blocks with the original if the file system supports that.
-fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
-    if let Err(error) = std::fs::remove_file(to)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    let (source, mut target) = (File::open(from)?, create_new(to)?);
-    if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
-        let (mut buffer, mut at) = (vec![0; COPY_BUFFER_BYTES], 0);
-        loop {
-            let read = source.read_at(&mut buffer, at)?;
-            if read == 0 || !progress(at + read as u64) {
-                break;
-            }
-            target.write_all(&buffer[..read])?;
-            at += read as u64;
-        }
-    }
-    target.sync_all()
+    remove_preserved_state(instance)?;
+    clone_or_copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
 }
 
 /// Removes the preserved state.
@@ -84,7 +60,7 @@ pub(super) fn restore_state(instance: &InstancePlan, start: &ReplayStart, mode: 
     match mode {
         RecoveryMode::True => {
             let kept = instance.state_before_load();
-            let renamed = fs::rename(&kept, database).and_then(|()| sync_directory(database));
+            let renamed = rename_durably(&kept, database);
             renamed.map_err(|error| Error::io(&kept, &error))
         }
         RecoveryMode::Compatible => {
@@ -101,13 +77,6 @@ pub(super) fn restore_state(instance: &InstancePlan, start: &ReplayStart, mode: 
             };
             write_header(database, &header).map_err(|error| Error::io(database, &error))
         }
-    }
-}
-
-fn sync_directory(file: &Path) -> io::Result<()> {
-    match file.parent().filter(|parent| *parent != Path::new("")) {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => File::open(".")?.sync_all(),
     }
 }
 
@@ -130,7 +99,7 @@ fn write_header(database: &Path, header: &DatabaseHeader) -> io::Result<()> {
     let page = header.encode();
     for copy in [1, 0] {
         file.write_all_at(&page, copy * page.len() as u64)?;
-        file.sync_all()?;
+        sync_file(&file)?;
     }
     Ok(())
 }

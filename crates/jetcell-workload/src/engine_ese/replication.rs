@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ese_engine::{Error, EventSink, Instance, TornPageProtection};
 use ese_format::log::header::SEGMENT_BYTES;
-use jetcell_backup::{BackupError, BackupOptions, CancelToken, TransferControl};
+use jetcell_backup::{BackupError, BackupOptions, Cancellation, TransferControl};
 use jetcell_copies::{
     CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
@@ -83,7 +83,7 @@ fn seed(
     // A copy left over from an interrupted test is replaced.
     let again = CopyState::read(&**files, &copy.directory).map_err(engine_error)?.is_some();
     std::thread::scope(|scope| {
-        let (cancel, done) = (CancelToken::default(), Arc::<AtomicU64>::default());
+        let (cancel, done) = (Cancellation::default(), Arc::<AtomicU64>::default());
         let moved = done.clone();
         let pace = TransferControl {
             cancel: cancel.clone(),

@@ -13,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use ese_check::{
-    CancelToken, CheckOptions, CheckPhase, Finding, FindingKind, Severity, check_database, check_logs,
+    Cancellation, CheckOptions, CheckPhase, Finding, FindingKind, Severity, check_database, check_logs,
     max_check_memory,
 };
 use jetcell_vfs::Vfs;
@@ -102,7 +102,7 @@ pub(super) fn verify(
     let room =
         plan.cache_bytes / at_a_time as u64 >= SINGLE_THREAD_PAGE_BYTES + kept + MULTI_THREAD_PAGE_BYTES;
     let threads = if room { (processors / at_a_time).max(1) } else { 1 };
-    let cancel = CancelToken::default();
+    let cancel = Cancellation::default();
     let (ended, end) = channel::<()>();
     let went_on = std::thread::scope(|scope| {
         for lane in &lanes {
@@ -191,7 +191,7 @@ fn verify_job(
     job: &VerificationJob<'_>,
     depth: VerificationDepth,
     threads: usize,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
 ) {
     if cancel.is_cancelled() {
         return;
@@ -217,7 +217,7 @@ fn verify_database(
     job: &VerificationJob<'_>,
     depth: VerificationDepth,
     threads: usize,
-    cancel: &CancelToken,
+    cancel: &Cancellation,
 ) -> FileVerification {
     let (path, len, done) = (&job.instance.database, job.database_bytes, job.done.clone());
     let everything = depth == VerificationDepth::Full;
@@ -260,7 +260,7 @@ fn not_shut_down(path: &Path, state: &str) -> Finding {
     Finding::for_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
 }
 
-fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &CancelToken) -> FileVerification {
+fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancellation) -> FileVerification {
     let report = match check_logs(files, directory, &LOG_BASE_NAME, cancel) {
         Ok(report) => report,
         Err(error) => return unreadable(directory, &error),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{WorkerGroup, Workers};
-use jetcell_vfs::Clock;
+use jetcell_vfs::{Clock, parent_directory};
 
 use crate::engine::Result;
 use crate::layout::RunPlan;
@@ -38,7 +38,7 @@ impl VolumeIdentity {
         if let Some(array) = arrays.iter().find(|array| database.starts_with(array)) {
             return VolumeIdentity::Array(array.clone());
         }
-        let directory = database.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let directory = parent_directory(database);
         match fs::metadata(directory) {
             Ok(metadata) => VolumeIdentity::Device(metadata.dev()),
             Err(_) => VolumeIdentity::Directory(directory.to_path_buf()),

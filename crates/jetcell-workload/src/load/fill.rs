@@ -4,17 +4,18 @@
 //! A table is loaded completely or not at all, so an interrupted creation resumes with the missing tables. If a
 //! database is then smaller than its target size, records are inserted as in the load of a test.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
+use jetcell_host::Cancellation;
 use parking_lot::Mutex;
 
 use crate::engine::{BulkLoadAction, CommitDurability, DatabaseStore, LoadRow, Result, StorageSession};
 use crate::layout::RunPlan;
 use crate::load::record::{TableLocation, fill_operation, row, set_row};
 use crate::measurement::CounterSnapshot;
-use crate::observer::{CounterHeartbeat, Observer, RunPhase, StopSignal};
+use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
 
 /// Number of records inserted in one transaction. The number is small to limit the size of the version store.
@@ -34,7 +35,7 @@ pub(crate) fn fill(
     store: &dyn DatabaseStore,
     plan: &RunPlan,
     profile: &Profile,
-    stop: &StopSignal,
+    stop: &Cancellation,
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let total = plan.initial_bytes();
@@ -53,11 +54,10 @@ pub(crate) fn fill(
         missing: plan.instances.iter().map(|_| AtomicU32::new(plan.tables)).collect(),
         filled: AtomicU64::new(0),
         failure: Mutex::default(),
-        quit: AtomicBool::new(false),
+        stop: stop.child(),
     };
-    let done = || stop.is_set() || filling.quit.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.load_tables(&done))).collect();
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.load_tables())).collect();
         let (began, mut heartbeat) = (Instant::now(), CounterHeartbeat::new());
         while !running.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(100));
@@ -99,35 +99,37 @@ struct DatabaseFill<'a> {
     /// Number of bytes filled so far.
     filled: AtomicU64,
     failure: Mutex<Option<Error>>,
-    quit: AtomicBool,
+    /// Cancelled on request, or after a failure.
+    stop: Cancellation,
 }
 
 impl DatabaseFill<'_> {
     /// Loads tables until all tables are loaded. The first tables of all databases are loaded first, so all volumes
     /// are busy.
-    fn load_tables(&self, done: &(dyn Fn() -> bool + Sync)) {
+    fn load_tables(&self) {
         let databases = self.plan.instances.len();
         let tables = databases * self.plan.tables as usize;
         loop {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
-            if next >= tables || done() {
+            if next >= tables || self.stop.is_cancelled() {
                 return;
             }
             let place =
                 TableLocation { database: (next % databases) as u32, table: (next / databases) as u32 };
-            let loaded = self.load(place, done);
+            let loaded = self.load(place);
             let is_last = self.missing[next % databases].fetch_sub(1, Ordering::AcqRel) == 1;
-            let filled = loaded
-                .and_then(|()| if is_last && !done() { self.top_up(place.database, done) } else { Ok(()) });
+            let filled = loaded.and_then(|()| {
+                if is_last && !self.stop.is_cancelled() { self.top_up(place.database) } else { Ok(()) }
+            });
             if let Err(error) = filled {
                 self.failure.lock().get_or_insert(error);
-                self.quit.store(true, Ordering::Relaxed);
+                self.stop.cancel();
             }
         }
     }
 
     /// Loads a table, unless it exists. Each table gets an equal share of the size of its database.
-    fn load(&self, place: TableLocation, done: &dyn Fn() -> bool) -> Result<()> {
+    fn load(&self, place: TableLocation) -> Result<()> {
         let database = place.database as usize;
         let target = self.plan.instances[database].initial_bytes.saturating_sub(EMPTY_DATABASE_BYTES);
         let part = target / u64::from(self.plan.tables.max(1));
@@ -146,7 +148,7 @@ impl DatabaseFill<'_> {
         }
         let mut id = 0;
         let mut next = |bytes: u64, row: &mut LoadRow| {
-            if done() {
+            if self.stop.is_cancelled() {
                 return BulkLoadAction::Stop;
             }
             if bytes >= part {
@@ -157,17 +159,17 @@ impl DatabaseFill<'_> {
             set_row(row, &self.profile.records, place, id, &fill_operation(self.profile, place, id));
             BulkLoadAction::Row
         };
-        self.store.load_table(database, place.table, self.load_bytes, &mut next, done)?;
-        if !done() {
+        self.store.load_table(database, place.table, self.load_bytes, &mut next, &self.stop)?;
+        if !self.stop.is_cancelled() {
             count(part, 1);
         }
         Ok(())
     }
 
     /// Inserts records until the database has its target size.
-    fn top_up(&self, database: u32, done: &dyn Fn() -> bool) -> Result<()> {
+    fn top_up(&self, database: u32) -> Result<()> {
         let target = self.plan.instances[database as usize].initial_bytes;
-        let is_full = || done() || self.store.database_bytes(database as usize) >= target;
+        let is_full = || self.stop.is_cancelled() || self.store.database_bytes(database as usize) >= target;
         if is_full() {
             return Ok(());
         }

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use jetcell_host::{kibibytes_field, processor_ticks};
 use serde::{Deserialize, Serialize};
-
-use crate::machine::ticks_of;
 
 /// Size of a sector in `/proc/diskstats` in bytes, independent of the sector size of the device.
 const SECTOR: u64 = 512;
@@ -84,8 +83,6 @@ impl HostCounters {
             .collect();
         let cpu_all = cpu.iter().sum::<u64>();
         let idle = cpu.iter().skip(3).take(2).sum::<u64>();
-        let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-        let available = available.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         let mut found = BTreeMap::new();
         for line in disks.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -98,8 +95,8 @@ impl HostCounters {
         HostCounters {
             cpu_busy: cpu_all.saturating_sub(idle),
             cpu_all,
-            process_ticks: ticks_of(own),
-            memory_available: available.unwrap_or(0).saturating_mul(1024),
+            process_ticks: processor_ticks(own),
+            memory_available: kibibytes_field(memory, "MemAvailable").unwrap_or(0),
             disks: found,
         }
     }

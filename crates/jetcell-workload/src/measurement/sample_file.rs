@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use jetcell_vfs::{OutputFile, open_input, unique_unfinished};
+use jetcell_vfs::{OutputFile, UnfinishedFile, open_input};
 
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample, SamplePercentiles};
@@ -50,18 +50,14 @@ impl SampleFile {
         SampleFile { synced: true, ..self }
     }
 
-    /// Rewrites a file with the given samples, then appends to it. After a crash, the file has either the old content
-    /// or the new content.
+    /// Rewrites a file durably with the given samples, then appends to it. After a crash, the file has either the old
+    /// content or the new content.
     pub fn continue_with(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
-        let unfinished = unique_unfinished(path);
-        let written = || {
-            let mut file = SampleFile::create(&unfinished)?;
-            samples.iter().try_for_each(|sample| file.add(sample))?;
-            file.file.get_ref().sync()?;
-            std::fs::rename(&unfinished, path)?;
-            Ok(file)
-        };
-        written().inspect_err(|_| drop(std::fs::remove_file(&unfinished)))
+        let mut file = BufWriter::new(UnfinishedFile::create(path)?);
+        writeln!(file, "{}", header())?;
+        samples.iter().try_for_each(|sample| write_sample(&mut file, sample))?;
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?.finish_open()?;
+        Ok(SampleFile { file: BufWriter::new(file), synced: false })
     }
 
     /// Discards all samples, so that another measurement can replace them.
@@ -75,34 +71,34 @@ impl SampleFile {
 
     /// Appends the lines of an interval.
     pub fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        for (number, instance) in sample.instances.iter().enumerate() {
-            write!(
-                self.file,
-                "{:.3},{:.3},{},{:.3},{},{}",
-                sample.at_seconds,
-                sample.seconds,
-                number + 1,
-                sample.operations_per_second,
-                sample.cache_used_bytes,
-                sample.page_fault_stalls
-            )?;
-            for rates in
-                [instance.database_read, instance.database_write, instance.log_read, instance.log_write]
-            {
-                write!(
-                    self.file,
-                    ",{:.3},{:.3},{:.0}",
-                    rates.per_second, rates.average_ms, rates.average_bytes
-                )?;
-            }
-            for SamplePercentiles { p50, p95, p99 } in [sample.database_reads, sample.log_writes] {
-                write!(self.file, ",{p50:.3},{p95:.3},{p99:.3}")?;
-            }
-            writeln!(self.file)?;
-        }
+        write_sample(&mut self.file, sample)?;
         self.file.flush()?;
         if self.synced { self.file.get_ref().sync() } else { Ok(()) }
     }
+}
+
+fn write_sample(file: &mut impl Write, sample: &Sample) -> io::Result<()> {
+    for (number, instance) in sample.instances.iter().enumerate() {
+        write!(
+            file,
+            "{:.3},{:.3},{},{:.3},{},{}",
+            sample.at_seconds,
+            sample.seconds,
+            number + 1,
+            sample.operations_per_second,
+            sample.cache_used_bytes,
+            sample.page_fault_stalls
+        )?;
+        for rates in [instance.database_read, instance.database_write, instance.log_read, instance.log_write]
+        {
+            write!(file, ",{:.3},{:.3},{:.0}", rates.per_second, rates.average_ms, rates.average_bytes)?;
+        }
+        for SamplePercentiles { p50, p95, p99 } in [sample.database_reads, sample.log_writes] {
+            write!(file, ",{p50:.3},{p95:.3},{p99:.3}")?;
+        }
+        writeln!(file)?;
+    }
+    Ok(())
 }
 
 /// Maximum number of bytes read from `samples.csv`. Even a 24-hour run with 3,000 instances and one sample per second

@@ -1,7 +1,8 @@
 //! Checks whether the process can get the memory and threads that a run needs, before the run allocates any of them.
 
+use jetcell_host::{MemoryLimit, memory_limit, try_threads};
 use jetcell_input::number::human_bytes;
-use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
+use jetcell_vfs::try_reserve;
 
 use crate::memory_budget::MemoryBudget;
 use crate::profile::{Profile, default_cache};

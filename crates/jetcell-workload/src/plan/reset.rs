@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jetcell_vfs::parent_directory;
+
 use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
 use crate::prepared::{self, PreparedState};
@@ -44,7 +46,7 @@ pub(super) fn find(
                 "--reset does not support arrays; use directories on a file system of this machine",
             );
         }
-        for place in [instance.database.parent().unwrap_or(Path::new(".")), &instance.log_dir] {
+        for place in [parent_directory(&instance.database), &instance.log_dir] {
             let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
             if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
                 return fail_start(format!(

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::number::human_bytes;
+use jetcell_vfs::parent_directory;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::engine::StorageEngine;
@@ -193,7 +194,7 @@ pub(crate) fn check_space(
             DatabaseSource::Resume => instance.initial_bytes.saturating_sub(there),
             DatabaseSource::New | DatabaseSource::Replace => instance.initial_bytes,
         };
-        let directory = instance.database.parent().unwrap_or(Path::new("."));
+        let directory = parent_directory(&instance.database);
         need(directory, created.saturating_add(growth).saturating_add(kept))?;
         // Without circular logging, all data written to a database is also kept in the logs.
         let logs = match profile.test {

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use jetcell_input::{bounded_list, bounded_map};
-use jetcell_vfs::UnfinishedFile;
+use jetcell_vfs::{UnfinishedFile, replace_output};
 use serde::{Deserialize, Serialize};
 
 use crate::fragmentation::FragmentationChange;
@@ -273,18 +273,14 @@ impl RunResult {
 
     /// Writes the result to a file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        self.unfinished_file(path)?.finish()
+        replace_output(path, self.to_json())
     }
 
     /// Writes the result to a file atomically, but without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
-        self.unfinished_file(path)?.finish_unsynced()
-    }
-
-    fn unfinished_file(&self, path: &Path) -> io::Result<UnfinishedFile> {
         let mut file = UnfinishedFile::create(path)?;
         file.write_all(self.to_json().as_bytes())?;
-        Ok(file)
+        file.finish_unsynced()
     }
 }
 

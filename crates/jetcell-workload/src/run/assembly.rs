@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Local};
 use ese_engine::Error;
+use jetcell_host::peak_resident_bytes;
 
 use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
 use crate::layout::{InstancePlan, RunPlan};
 use crate::load::LoadOperationKind;
-use crate::machine::{Machine, peak_resident_bytes};
+use crate::machine::Machine;
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
     Measurement, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult, trends,

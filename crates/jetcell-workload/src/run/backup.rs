@@ -72,7 +72,7 @@ impl TestRun<'_> {
         loaded.measured.complete = alone.complete;
         loaded.failure = failure;
         loaded.backup = Some(alone);
-        let measured = if self.profile.under_load && loaded.failure.is_none() && !self.stop.is_set() {
+        let measured = if self.profile.under_load && loaded.failure.is_none() && !self.stop.is_cancelled() {
             self.back_up_under_load(&*store, &mut loaded, watch, samples)
         } else {
             Ok(())
@@ -149,7 +149,7 @@ impl TestRun<'_> {
         }
         backup.seconds = backup.databases.iter().map(|database| database.seconds).fold(0.0, f64::max);
         backup.samples.push(sample(began.elapsed()));
-        backup.complete = failure.is_none() && !self.stop.is_set();
+        backup.complete = failure.is_none() && !self.stop.is_cancelled();
         (backup, failure)
     }
 

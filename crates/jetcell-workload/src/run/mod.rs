@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Local;
+use jetcell_host::Cancellation;
 use thiserror::Error;
 
 use crate::drive::{MeasurementDriver, MeasurementGoal};
@@ -28,7 +29,7 @@ use crate::load::fill;
 use crate::measurement::{
     DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult, read_samples,
 };
-use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::observer::{Observer, RunPhase};
 use crate::plan::end_creation;
 use crate::prepared::{self, FileCopyOutcome};
 use crate::profile::{DatabaseSource, Profile, TestKind};
@@ -69,7 +70,7 @@ pub fn run(
     profile: &Profile,
     engine: &dyn StorageEngine,
     observer: &mut dyn Observer,
-    stop: &StopSignal,
+    stop: &Cancellation,
 ) -> Result<FinishedRun, RunError> {
     let started = Local::now();
     let endurance = EnduranceState::find_interrupted(profile)?;
@@ -175,7 +176,7 @@ struct TestRun<'a> {
     profile: &'a Profile,
     engine: &'a dyn StorageEngine,
     plan: &'a RunPlan,
-    stop: &'a StopSignal,
+    stop: &'a Cancellation,
 }
 
 impl TestRun<'_> {
@@ -188,7 +189,7 @@ impl TestRun<'_> {
         if self.profile.source != DatabaseSource::Open {
             self.create(watch)?;
         }
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             return Ok((
                 LoadPhaseResult { initial_bytes: self.plan.initial_bytes(), ..LoadPhaseResult::default() },
                 None,
@@ -197,7 +198,7 @@ impl TestRun<'_> {
         if self.plan.reset == Some(ResetAction::Keep) {
             self.preserve_state(watch)?;
         }
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             return Ok((
                 LoadPhaseResult { initial_bytes: self.plan.initial_bytes(), ..LoadPhaseResult::default() },
                 None,
@@ -280,7 +281,7 @@ impl TestRun<'_> {
                 watch.begin_phase(phase, total);
             }
             watch.advance(done, "");
-            !self.stop.is_set()
+            !self.stop.is_cancelled()
         })
     }
 
@@ -293,7 +294,7 @@ impl TestRun<'_> {
         let filled = fill(&*store, plan, self.profile, self.stop, watch);
         let closed = store.shutdown();
         filled.and(closed).map_err(|error| watch.run_error(error))?;
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             Ok(())
         } else {
             end_creation(&self.profile.dirs[0]).map_err(|error| watch.run_error(error))
@@ -391,7 +392,7 @@ impl TestRun<'_> {
     }
 
     fn verify(&self, watch: &mut RunRecorder<'_>) -> Option<VerificationResult> {
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             return None;
         }
         let started = Instant::now();
@@ -429,7 +430,7 @@ impl TestRun<'_> {
                 watch.begin_phase(phase, total);
             }
             watch.advance(done, "");
-            !self.stop.is_set()
+            !self.stop.is_cancelled()
         })
     }
 }
@@ -452,7 +453,7 @@ fn database_bytes(store: &dyn DatabaseStore, plan: &RunPlan) -> u64 {
 }
 
 fn early_end_reason(
-    stop: &StopSignal,
+    stop: &Cancellation,
     loaded: &LoadPhaseResult,
     watch: &RunRecorder<'_>,
 ) -> Option<&'static str> {
@@ -468,17 +469,17 @@ fn early_end_reason(
         Some("stopped on request before the backup completed")
     } else if loaded.failure.is_some() {
         Some("the load failed")
-    } else if stop.is_set() && !loaded.measured.complete {
+    } else if stop.is_cancelled() && !loaded.measured.complete {
         Some(if loaded.parts.is_empty() {
             "stopped on request before the end of the measured time"
         } else {
             "stopped on request before the end of the measured time; continue with --resume"
         })
-    } else if stop.is_set() && !recovered {
+    } else if stop.is_cancelled() && !recovered {
         Some("stopped on request before all logs were replayed")
-    } else if !stop.is_set() && !replicated {
+    } else if !stop.is_cancelled() && !replicated {
         Some("the copies did not catch up")
-    } else if stop.is_set() {
+    } else if stop.is_cancelled() {
         Some("stopped on request before the verification completed")
     } else if !loaded.measured.complete {
         Some("the measured time was not completed")

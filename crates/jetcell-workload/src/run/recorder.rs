@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Local};
+use jetcell_host::processor_seconds;
 use parking_lot::Mutex;
 
 use crate::endurance::{EnduranceState, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
 use crate::layout::RunPlan;
-use crate::machine::processor_seconds;
 use crate::measurement::{CounterSnapshot, Measurement, Sample};
 use crate::observer::{Observer, RunPhase};
 use crate::profile::Profile;

@@ -43,14 +43,14 @@ impl TestRun<'_> {
         if self.profile.mode == RecoveryMode::True {
             self.preserve_state_before_load(watch)?;
         }
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             return Ok(LoadPhaseResult {
                 initial_bytes: self.plan.initial_bytes(),
                 ..LoadPhaseResult::default()
             });
         }
         let (mut loaded, starts) = self.load(watch, samples)?;
-        if loaded.failure.is_some() || self.stop.is_set() || !loaded.measured.complete {
+        if loaded.failure.is_some() || self.stop.is_cancelled() || !loaded.measured.complete {
             return Ok(loaded);
         }
         for (instance, start) in self.plan.instances.iter().zip(&starts) {
@@ -86,7 +86,7 @@ impl TestRun<'_> {
         for (instance, length) in self.plan.instances.iter().zip(lengths) {
             let kept = self.engine.preserve_state(instance, &mut |copied| {
                 watch.advance(before + copied, "");
-                !self.stop.is_set()
+                !self.stop.is_cancelled()
             });
             kept.map_err(|error| watch.run_error(error))?;
             before += length;
@@ -152,7 +152,7 @@ impl TestRun<'_> {
                 )),
             });
         }
-        recovery.complete = failure.error.is_none() && !self.stop.is_set();
+        recovery.complete = failure.error.is_none() && !self.stop.is_cancelled();
         (recovery, failure)
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
+use jetcell_host::Cancellation;
 
 use super::{TestRun, database_bytes, test_log};
 use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
@@ -168,17 +169,17 @@ impl PassiveCopyMonitor<'_> {
     fn suspend_and_catch_up(
         &self,
         held: Duration,
-        over: &dyn Fn() -> bool,
+        stop: &Cancellation,
     ) -> Option<(ReplicationSample, ReplicationSample)> {
         self.set_suspended(true);
-        wait(held, over);
+        wait(held, || stop.is_cancelled());
         self.copies.set_suspended(false);
         let first = self.record_sample();
         let caught_up = || {
             let counters = self.copies.counters();
             counters.iter().all(|one| one.generations_behind() <= MAX_CAUGHT_UP_LAG || one.failure.is_some())
         };
-        let ended = wait(self.catching_up, || over() || caught_up()) && !over();
+        let ended = wait(self.catching_up, || stop.is_cancelled() || caught_up()) && !stop.is_cancelled();
         self.caught_up.store(ended, Relaxed);
         let last = self.record_sample();
         self.observations().held = false;
@@ -257,10 +258,10 @@ impl TestRun<'_> {
         watch.begin_phase(RunPhase::Seed, sizes.iter().sum());
         let seeded = store.replicate(&self.plan.copies, &mut |copied| {
             watch.advance(copied, "");
-            !self.stop.is_set()
+            !self.stop.is_cancelled()
         });
         match seeded {
-            Err(_) if self.stop.is_set() => Ok(None),
+            Err(_) if self.stop.is_cancelled() => Ok(None),
             seeded => seeded.map(Some),
         }
     }
@@ -301,11 +302,11 @@ impl TestRun<'_> {
             let driven = drive.run_with_concurrent_work(samples, watch, &following, || {
                 let _over = MonitorEndGuard(&following.over);
                 steady_end = Some(following.record_sample());
-                behind = following.suspend_and_catch_up(duration / SUSPENSION_DIVISOR, &|| stop.is_set());
+                behind = following.suspend_and_catch_up(duration / SUSPENSION_DIVISOR, stop);
             });
             watch.begin_phase(RunPhase::Drain, 1);
             following.copies.drain()?;
-            let drained = || following.copies.has_ended() || stop.is_set();
+            let drained = || following.copies.has_ended() || stop.is_cancelled();
             wait(following.catching_up.max(MIN_DRAIN), drained);
             following.record_sample();
             driven
@@ -330,7 +331,7 @@ impl TestRun<'_> {
             cache_bytes: plan.copies.first().map_or(0, |copy| copy.cache_bytes),
             checkpoint_depth: plan.copies.first().map_or(0, |copy| copy.checkpoint_depth),
             log_bytes: store.log_bytes(),
-            complete: drained && caught_up && !failed && !stop.is_set(),
+            complete: drained && caught_up && !failed && !stop.is_cancelled(),
             samples: seen
                 .samples
                 .into_iter()
@@ -342,7 +343,7 @@ impl TestRun<'_> {
             watch.log(&format!("{}: instance {kept}, {} logs replayed", one.directory.display(), one.logs));
         }
         loaded.failure = together.failure.clone();
-        let complete = together.failure.is_none() && alone.seconds > 0.0 && !stop.is_set();
+        let complete = together.failure.is_none() && alone.seconds > 0.0 && !stop.is_cancelled();
         let samples = alone.samples.into_iter().chain(together.samples).collect();
         loaded.measured = Measurement { complete, samples, failure: together.failure, ..alone };
         Ok(())
@@ -364,7 +365,7 @@ impl TestRun<'_> {
 
     /// Verifies the pages of the copies. A copy with bad pages is reported as failed.
     fn verify_copies(&self, replication: &mut ReplicationTestResult, watch: &mut RunRecorder<'_>) {
-        if self.stop.is_set() {
+        if self.stop.is_cancelled() {
             return;
         }
         let file = |copy: &CopyPlan| {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ese_engine::Error;
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogTime, PageSize, Signature};
+use jetcell_host::Cancellation;
 use jetcell_vfs::{Backend, RealOptions, RealVfs, Vfs};
 use parking_lot::Mutex;
 
@@ -191,7 +192,7 @@ impl DatabaseStore for ModelStore {
         table: u32,
         _memory: usize,
         next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
-        _stopped: &dyn Fn() -> bool,
+        _stop: &Cancellation,
     ) -> Result<()> {
         let mut session =
             ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None };

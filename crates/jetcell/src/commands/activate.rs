@@ -9,15 +9,16 @@ use jetcell_copies::{
     ActivationResult, CopyError, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
     StreamDirectory, activate_as,
 };
+use jetcell_host::host_name;
 use jetcell_remote::{HostAddress, is_address};
-use jetcell_vfs::{Vfs, host_name};
+use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::copies::{explain_copy_error, format_time};
 use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, confined_vfs, remote_error};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 The instance must be stopped or must have crashed. Its last logs, including the current log, are copied, and nothing is lost. The
@@ -106,10 +107,7 @@ fn in_order(copies: &mut [(PathBuf, CopyState)]) {
 impl ActivateArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.activate().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.activate().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn activate(&self) -> Result<CommandOutcome, CommandError> {

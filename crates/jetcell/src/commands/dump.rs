@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
 use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeChoice};
+use jetcell_host::{ProgressLine, completed_share};
 use jetcell_vfs::RealOptions;
 
 use crate::console;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::progress_line::{ProgressLine, completed_share};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
@@ -211,10 +211,7 @@ impl DumpCommand {
             Ok(()) if problems > 0 => CommandOutcome::Findings,
             Ok(()) => CommandOutcome::Good,
             Err(DumpError::Output(error)) => std::process::exit(console::exit_status(&error)),
-            Err(error) => {
-                print_error(error);
-                CommandOutcome::CouldNotRun
-            }
+            Err(error) => CommandOutcome::could_not_run(error),
         }
     }
 

@@ -10,7 +10,7 @@ use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,10 +58,7 @@ enum EventSeverityFilter {
 impl EventsArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.show().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.show().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn show(&self) -> Result<CommandOutcome, CommandError> {

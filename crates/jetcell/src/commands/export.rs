@@ -1,7 +1,7 @@
 //! `jetcell export`: writes the tables of a database as CSV, JSON Lines, Parquet or SQLite.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
@@ -9,13 +9,13 @@ use jetcell_export::{
     ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
     ROW_LIMIT, Rendering, Selection, TimeCondition, export,
 };
+use jetcell_host::ProgressReport;
 use jetcell_vfs::RealOptions;
 
 use crate::console::{self, print_note};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::progress_line::ProgressLine;
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,15 +156,11 @@ impl ExportArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         if let Err(what) = check_not_in_use([self.file.as_path()], self.anyway) {
-            print_error(what);
-            return CommandOutcome::CouldNotRun;
+            return CommandOutcome::could_not_run(what);
         }
         let times = match times(self.since, self.before, self.time_column) {
             Ok(times) => times,
-            Err(what) => {
-                print_error(what);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(what) => return CommandOutcome::could_not_run(what),
         };
         let selection = Selection { tables: self.table, columns: self.column, times };
         let options = ExportOptions {
@@ -186,8 +182,7 @@ impl ExportArgs {
         let vfs = match DecompressingVfs::new(real, self.unpack) {
             Ok(vfs) => vfs,
             Err(error) => {
-                print_error(format!("cannot read files: {error}"));
-                return CommandOutcome::CouldNotRun;
+                return CommandOutcome::could_not_run(format!("cannot read files: {error}"));
             }
         };
         let to_stdout = self.output == Path::new("-");
@@ -197,10 +192,7 @@ impl ExportArgs {
         let exported = match result {
             Ok(exported) => exported,
             Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::exit_status(&error)),
-            Err(error) => {
-                print_error(error);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(error) => return CommandOutcome::could_not_run(error),
         };
         let issues = &exported.issues;
         for issue in issues.stored() {
@@ -271,26 +263,21 @@ fn destination(output: &Path, format: ExportFormat, tables: usize) -> ExportDest
 }
 
 /// Progress output on a terminal.
-struct ExportProgress {
-    line: Option<ProgressLine>,
-    last: Instant,
-}
+struct ExportProgress(ProgressReport);
 
 impl ExportProgress {
     fn new() -> ExportProgress {
-        ExportProgress { line: ProgressLine::new(), last: Instant::now() }
+        ExportProgress(ProgressReport::new(Duration::MAX))
     }
 
     fn show(&mut self, table: &str, rows: u64) {
-        if let Some(line) = &self.line
-            && (rows == 0 || self.last.elapsed() > Duration::from_millis(100))
-        {
-            self.last = Instant::now();
+        let is_due = self.0.is_due() || rows == 0;
+        if let Some(line) = self.0.line().filter(|_| is_due) {
             line.show(table, None, &format!("{rows} rows"));
         }
     }
 
     fn finish(&mut self) {
-        self.line = None;
+        self.0.clear();
     }
 }

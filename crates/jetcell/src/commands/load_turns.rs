@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_host::{Cancellation, Interrupt};
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::profile::TestConfiguration;
-use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, StopSignal, TestKind, run};
+use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind, run};
 use serde::Serialize;
 
 use crate::console;
@@ -30,10 +31,7 @@ impl TurnError {
                 print_error("stopped; an incomplete test has no result");
                 CommandOutcome::Findings
             }
-            TurnError::Failed(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            TurnError::Failed(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 }
@@ -64,32 +62,29 @@ fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
 pub struct LoadTurns {
     options: Options,
     engine: EseEngine,
-    stop: StopSignal,
+    stop: Cancellation,
 }
 
 impl LoadTurns {
     /// Installs the Ctrl-C handler. The first Ctrl-C ends the test, and the second one ends the process, unless the
     /// test must clean up.
     pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, TurnError> {
-        let turn_error = |what: String| TurnError::Failed(what.into());
-        let stop = StopSignal::default();
-        let asked = stop.clone();
-        ctrlc::set_handler(move || match asked.is_set() {
-            true if cleans_up => {
-                console::print_note("file systems are being unmounted; wait until this completes");
-            }
-            true => std::process::exit(130),
-            false => asked.stop(),
-        })
-        .map_err(|error| turn_error(format!("could not install the Ctrl-C handler: {error}")))?;
+        let stop = Cancellation::default();
+        let interrupt = if cleans_up {
+            let text = "file systems are being unmounted; wait until this completes";
+            Interrupt::without_exit(&stop, || console::print_note(text))
+        } else {
+            Interrupt::new(&stop)
+        };
+        interrupt.install().map_err(|error| TurnError::Failed(error.into()))?;
         let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
-            .map_err(|error| turn_error(format!("could not start the I/O backend: {error}")))?;
+            .map_err(|error| TurnError::Failed(format!("could not start the I/O backend: {error}").into()))?;
         Ok(LoadTurns { options, engine, stop })
     }
 
-    /// Returns true if Ctrl-C was pressed.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.is_set()
+    /// Returns the cancellation that Ctrl-C requests.
+    pub fn cancellation(&self) -> &Cancellation {
+        &self.stop
     }
 
     /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
@@ -111,7 +106,11 @@ impl LoadTurns {
             .result
             .write(&output.join("result.json"))
             .map_err(|error| turn_error(format!("{} cannot be written: {error}", output.display())))?;
-        if self.stop.is_set() { Err(TurnError::Interrupted) } else { Ok(figures(&finished.result).to_vec()) }
+        if self.stop.is_cancelled() {
+            Err(TurnError::Interrupted)
+        } else {
+            Ok(figures(&finished.result).to_vec())
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
+use jetcell_vfs::replace_output;
 
 use crate::console::print;
-use crate::file_replacement;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,10 +44,7 @@ impl ManualArgs {
         };
         match written {
             Ok(()) => CommandOutcome::Good,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 }
@@ -58,7 +55,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
         write_pages(inner, directory)?;
     }
     let name = Man::new(command.clone()).get_filename();
-    file_replacement::replace_file(&directory.join(name), &page(command)?)
+    replace_output(&directory.join(name), &page(command)?)
 }
 
 /// Returns the page of one command. Examples keep their line breaks, which the usual rendering would remove.

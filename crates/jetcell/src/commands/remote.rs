@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use jetcell_host::Cancellation;
 use jetcell_remote::{
     AccessToken, ClientLimits, ClientTlsFiles, HostAddress, RemoteError, RemoteOptions, RemoteVfs,
     ServerWelcome, is_address,
@@ -47,6 +48,7 @@ pub fn token_in(path: &Path) -> Result<AccessToken, CommandError> {
 pub struct CommandFileSystems {
     vfs: Arc<dyn Vfs>,
     hosts: Vec<(PathBuf, RemoteVfs)>,
+    cancellation: Cancellation,
 }
 
 impl RemoteArgs {
@@ -78,23 +80,29 @@ impl RemoteArgs {
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
     ) -> Result<CommandFileSystems, CommandError> {
+        let cancellation = Cancellation::default();
         let mut hosts: Vec<(PathBuf, RemoteVfs)> = Vec::new();
         for address in paths.into_iter().filter_map(HostAddress::from_path) {
             let address = address.map_err(|error| error.to_string())?;
             let root = address.root();
             if hosts.iter().all(|(known, _)| *known != root) {
-                hosts.push((root, self.host(&address, rate)?));
+                hosts.push((root, self.host(&address, rate, cancellation.clone())?));
             }
         }
         if hosts.is_empty() {
-            return Ok(CommandFileSystems { vfs, hosts });
+            return Ok(CommandFileSystems { vfs, hosts, cancellation });
         }
         let mounts = hosts.iter().map(|(root, host)| (root.clone(), Arc::new(host.clone()) as Arc<dyn Vfs>));
         let vfs = Arc::new(MountedVfs::new(vfs, mounts.collect()));
-        Ok(CommandFileSystems { vfs, hosts })
+        Ok(CommandFileSystems { vfs, hosts, cancellation })
     }
 
-    fn host(&self, address: &HostAddress, rate: Option<u64>) -> Result<RemoteVfs, CommandError> {
+    fn host(
+        &self,
+        address: &HostAddress,
+        rate: Option<u64>,
+        cancellation: Cancellation,
+    ) -> Result<RemoteVfs, CommandError> {
         let Some(token_file) = &self.token_file else {
             let what = "use --token-file to specify the file that contains the token of jetcell serve on the other host";
             return Err(format!("{address}: {what}").into());
@@ -102,7 +110,8 @@ impl RemoteArgs {
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
         let files = ClientTlsFiles { authorities, certificate };
         let limits = ClientLimits { connect_timeout: CONNECT_TIMEOUT, ..ClientLimits::default() };
-        let options = RemoteOptions { limits, rate, ..RemoteOptions::new(token_in(token_file)?) };
+        let options =
+            RemoteOptions { limits, rate, cancellation, ..RemoteOptions::new(token_in(token_file)?) };
         RemoteVfs::new(address, &files, options).map_err(|error| format!("{address}: {error}").into())
     }
 }
@@ -111,6 +120,11 @@ impl CommandFileSystems {
     /// Returns the file system.
     pub fn vfs(&self) -> &Arc<dyn Vfs> {
         &self.vfs
+    }
+
+    /// Returns the cancellation that ends pauses of the hosts' rate limits.
+    pub fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
     }
 
     /// Connects to the host of a path. Returns `None` if the path is on this machine.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::RecoverySet;
-use jetcell_backup::{BackupOptions, BackupProgress, CancelToken};
+use jetcell_backup::{BackupOptions, BackupProgress, Cancellation};
 use jetcell_copies::{
     CopyError, DirectorySource, LogSource, Reseed, ReseedPlan, SeedOptions, StreamDirectory, seed_stopped,
 };
+use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
 use jetcell_input::quantity::ByteRate;
@@ -18,9 +19,9 @@ use serde_json::json;
 
 use crate::commands::copies::explain_copy_error;
 use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
-use crate::commands::transfer_progress::{TransferProgress, stop_on_signals};
+use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 A full reseed copies the databases again; the side in --from must be stopped for that. An incremental reseed patches only the pages
@@ -71,10 +72,7 @@ pub struct ReseedArgs {
 impl ReseedArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.reseed().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.reseed().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn reseed(&self) -> Result<CommandOutcome, CommandError> {
@@ -137,7 +135,7 @@ impl ReseedArgs {
         }
         let plan = reseed.current_plan();
         if !self.dry_run {
-            let (bar, pace) = TransferProgress::with_cancel("Patching", None, CancelToken::default());
+            let (bar, pace) = TransferProgress::with_cancel("Patching", None, Cancellation::default());
             let bytes = plan.bytes.checked_div(plan.pages).unwrap_or(0);
             let show = |pages: u64| {
                 if let Some(progress) = &pace.progress {
@@ -176,8 +174,8 @@ impl ReseedArgs {
     }
 
     fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let set = RecoverySet::find(vfs, from).map_err(|error| explain_copy_error(error.into()))?;
         let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set).map_err(explain_copy_error)?);
         let (bar, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel);

@@ -14,7 +14,7 @@ use crate::commands::backup::{backup_list, explain_backup_error, refuse_inside, 
 use crate::commands::replay_end::{ReplayEnd, until};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "Specify a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
 logs, and unfinished transactions are rolled back. Nothing is used before its checksum is verified. If the restore is already
@@ -61,10 +61,7 @@ pub struct RestoreArgs {
 impl RestoreArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.restore().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.restore().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn restore(&self) -> Result<CommandOutcome, CommandError> {

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use jetcell_vfs::create_private_directory;
+use jetcell_vfs::{create_private_directory, replace_output};
 
-use crate::file_replacement;
 use crate::outcome::CommandError;
 
 /// Writes `report.html`, `report.md` and `result.json`. `result.json` is written last, so a directory that contains
@@ -12,9 +11,9 @@ use crate::outcome::CommandError;
 pub fn store(directory: &Path, html: &str, markdown: &str, json: &str) -> Result<(), CommandError> {
     let write = || {
         create_private_directory(directory)?;
-        file_replacement::replace_file(&directory.join("report.html"), html)?;
-        file_replacement::replace_file(&directory.join("report.md"), markdown)?;
-        file_replacement::replace_file(&directory.join("result.json"), json)
+        replace_output(&directory.join("report.html"), html)?;
+        replace_output(&directory.join("report.md"), markdown)?;
+        replace_output(&directory.join("result.json"), json)
     };
     write().map_err(|error| format!("{} cannot be written: {error}", directory.display()).into())
 }

@@ -5,17 +5,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_host::{Cancellation, Interrupt, host_name};
 use jetcell_input::quantity::ByteRate;
 use jetcell_remote::{
     ExportedDirectories, RemoteServer, ServeError, ServerLimits, ServerTlsFiles, is_address,
 };
-use jetcell_vfs::host_name;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::commands::remote::{confined_vfs, links_in, token_in};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the
@@ -74,10 +74,7 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.serve().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.serve().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn serve(&self) -> Result<CommandOutcome, CommandError> {
@@ -106,8 +103,7 @@ impl ServeArgs {
             .map_err(command_error)?;
         let stopper = server.stopper();
         let stop = server.stopper();
-        ctrlc::set_handler(move || stop.stop())
-            .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
+        Interrupt::with_first(&Cancellation::default(), move || stop.stop()).install()?;
         let scheme = if tls.is_some() { "tls" } else { "tcp" };
         for (name, path) in &names {
             console::print_note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));

@@ -3,24 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
+use jetcell_backup::{BackupProgress, TransferControl};
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::time::format_duration;
 
 use crate::console;
 use crate::outcome::CommandError;
-use crate::progress_line::{ProgressLine, completed_share};
-
-/// Interval between redraws of the progress line on a terminal.
-const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval between progress lines if stderr is not a terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 struct TransferProgressState {
-    line: Option<ProgressLine>,
+    report: ProgressReport,
     began: Instant,
-    last_shown: Instant,
 }
 
 /// Progress line for a data transfer. It is removed when this value is dropped.
@@ -33,8 +27,8 @@ impl TransferProgress {
         title: &'static str,
         rate: Option<ByteRate>,
     ) -> Result<(TransferProgress, TransferControl), CommandError> {
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         Ok(TransferProgress::with_cancel(title, rate, cancel))
     }
 
@@ -42,14 +36,10 @@ impl TransferProgress {
     pub fn with_cancel(
         title: &'static str,
         rate: Option<ByteRate>,
-        cancel: CancelToken,
+        cancel: Cancellation,
     ) -> (TransferProgress, TransferControl) {
-        let now = Instant::now();
-        let shown = Arc::new(Mutex::new(TransferProgressState {
-            line: ProgressLine::new(),
-            began: now,
-            last_shown: now,
-        }));
+        let report = ProgressReport::new(ProgressReport::PLAIN_INTERVAL);
+        let shown = Arc::new(Mutex::new(TransferProgressState { report, began: Instant::now() }));
         let watched = shown.clone();
         let show = move |progress| {
             show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress);
@@ -62,37 +52,24 @@ impl TransferProgress {
 impl Drop for TransferProgress {
     fn drop(&mut self) {
         // The pace may outlive the progress line.
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).line.take());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).report.clear();
     }
 }
 
 fn show(shown: &mut TransferProgressState, title: &'static str, progress: BackupProgress) {
-    if shown.last_shown.elapsed() < if shown.line.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL } {
+    if !shown.report.is_due() {
         return;
     }
-    shown.last_shown = Instant::now();
     let seconds = shown.began.elapsed().as_secs_f64().max(1e-3);
     let rate = progress.transferred as f64 / seconds;
     let left = Duration::from_secs_f64(((progress.total - progress.done) as f64 / rate.max(1.0)).min(1e9));
     let (total, rate) = (human_bytes(progress.total), human_bytes(rate as u64));
     let left = format_duration(left);
-    if let Some(line) = &shown.line {
+    if let Some(line) = shown.report.line() {
         let details = format!("{left} left, {rate}/s, {total} in total");
         line.show(title, completed_share(progress.done, progress.total), &details);
         return;
     }
     let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
     console::print_note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
-}
-
-/// Installs a signal handler. The first signal cancels the work, and the second one ends the process.
-pub fn stop_on_signals(cancel: CancelToken) -> Result<(), CommandError> {
-    let handler = move || {
-        if cancel.is_cancelled() {
-            std::process::exit(130);
-        }
-        cancel.cancel();
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| format!("could not install the Ctrl-C handler: {error}").into())
 }

@@ -18,6 +18,6 @@ pub use monitor::RunMonitor;
 pub use monitor_observer::MonitorObserver;
 pub use progress::RunProgressDisplay;
 pub use run_metrics::RunMetrics;
-pub use screen::{Screen, restore_terminal};
+pub use screen::Screen;
 
 use monitor::{MonitorState, RunIoRates};

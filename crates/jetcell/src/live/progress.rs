@@ -1,14 +1,14 @@
 //! Progress output on stderr: a single updated line on a terminal, otherwise one line for each phase and each minute.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use jetcell_host::{ProgressLine, ProgressReport};
 use jetcell_input::number::human_bytes;
 use jetcell_input::time::format_duration;
 use jetcell_workload::RunPhase;
 
 use super::{MonitorState, RunIoRates};
 use crate::console::print_note;
-use crate::progress_line::ProgressLine;
 
 /// Display of the progress of a run through its phases.
 pub struct RunProgressDisplay {
@@ -18,9 +18,6 @@ pub struct RunProgressDisplay {
     /// Time at which the last plain line was written.
     last_line_at: Instant,
 }
-
-/// Interval between two plain lines within a phase.
-const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl RunProgressDisplay {
     /// Creates an empty progress display.
@@ -53,7 +50,7 @@ impl RunProgressDisplay {
     fn line(&mut self, state: &MonitorState, now: Instant) -> Option<String> {
         let phase = state.phase?;
         let began = self.phase != Some(phase);
-        if !began && now.saturating_duration_since(self.last_line_at) < LINE_INTERVAL {
+        if !began && now.saturating_duration_since(self.last_line_at) < ProgressReport::LONG_PLAIN_INTERVAL {
             return None;
         }
         (self.phase, self.last_line_at) = (Some(phase), now);
@@ -104,6 +101,8 @@ pub fn describe_rates(rates: &RunIoRates) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::live::monitor_observer::tests::measuring;
 

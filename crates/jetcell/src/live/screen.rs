@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use jetcell_host::{Interrupt, at_exit};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -26,7 +27,7 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 static TERMINAL_IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal if it is in use. May be called at any time, from any thread.
-pub fn restore_terminal() {
+fn restore_terminal() {
     if TERMINAL_IN_USE.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
@@ -40,18 +41,15 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Opens a screen for a run in this process. `interrupt` is called when q or Ctrl-C is pressed.
-    pub fn open_for_run(
-        monitor: RunMonitor,
-        interrupt: impl Fn() + Send + 'static,
-    ) -> Result<Screen, CommandError> {
+    /// Opens a screen for a run in this process. q and Ctrl-C are passed to `interrupt`.
+    pub fn open_for_run(monitor: RunMonitor, interrupt: Interrupt) -> Result<Screen, CommandError> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 
-    /// Opens a screen that is drawn four times per second. `interrupt` is called when q or Ctrl-C is pressed.
+    /// Opens a screen that is drawn four times per second. q and Ctrl-C are passed to `interrupt`.
     pub fn open(
         draw: impl Fn(&mut Frame<'_>) + Send + 'static,
-        interrupt: impl Fn() + Send + 'static,
+        interrupt: Interrupt,
     ) -> Result<Screen, CommandError> {
         if !stderr().is_terminal() {
             return Err(
@@ -62,6 +60,7 @@ impl Screen {
             CommandError::from(format!("--live: the terminal cannot be used: {error}; omit --live"))
         };
         install_panic_hook();
+        at_exit(restore_terminal);
         let terminal = set_up().map_err(|error| {
             restore_terminal();
             cannot(error)
@@ -104,7 +103,7 @@ fn show(
     mut terminal: Terminal<CrosstermBackend<Stderr>>,
     draw: &dyn Fn(&mut Frame<'_>),
     over: &AtomicBool,
-    interrupt: &dyn Fn(),
+    interrupt: &Interrupt,
 ) {
     // If keys cannot be read, signals can still stop the run.
     let mut keys = true;
@@ -116,7 +115,7 @@ fn show(
         match keys.then(|| event::poll(FRAME_INTERVAL)) {
             Some(Ok(false)) => {}
             Some(Ok(true)) => match event::read() {
-                Ok(Event::Key(key)) if is_interrupt(&key) => interrupt(),
+                Ok(Event::Key(key)) if is_interrupt(&key) => interrupt.press(),
                 Ok(_) => {}
                 Err(_) => keys = false,
             },

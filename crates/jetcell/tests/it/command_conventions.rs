@@ -487,6 +487,8 @@ fn a_thread_limit_is_an_error_not_a_panic() {
             "{words:?}: {stderr}"
         );
     }
+    // Commands that only print text start no threads.
+    assert_eq!(limited(1, &["size", "--example"]).status.code(), Some(0));
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_copy_follows_another_host_and_switches_over_and_back() {
     let copies = || remote_json(&cell, 0, &["copies", &db1.url("app")])["copies"].clone();
     wait("the copy does not follow", || copies()[0]["state"]["replayed_generation"] == closed);
     wait("the open log does not come", || copies()[0]["state"]["streamed"]["bytes"].as_u64() > Some(0));
-    let host = jetcell_vfs::host_name();
+    let host = jetcell_host::host_name();
     assert_eq!(copies()[0]["host"], host.as_str());
 
     // One table lists several sides. An unreachable side does not hide the others.

@@ -87,6 +87,7 @@ impl CopyScenario {
             interval: std::time::Duration::ZERO,
             events: None,
             profile: EventProfile::default(),
+            cancellation: ese_check::Cancellation::default(),
         };
         let scanned = scan_copy(&self.vfs, &HostDisks::store(host), &options, &mut |_, _| true);
         if let Err(error) = scanned {

@@ -25,7 +25,7 @@ use self::backup_list::CompleteBackup;
 use crate::commands::recover::files;
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
 A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
@@ -106,10 +106,7 @@ impl BackupArgs {
             Some(directory) => age::print_backup_age(directory, self.max_age, self.json),
             None => self.back_up(),
         };
-        result.unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        result.unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn kind(&self) -> BackupType {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
-use jetcell_backup::{BackupVerification, CancelToken, VerifyOptions, VerifySubset, verify};
+use jetcell_backup::{BackupVerification, Cancellation, VerifyOptions, VerifySubset, verify};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
 use serde_json::json;
@@ -39,7 +39,7 @@ pub struct BackupCheckOptions {
     pub only_new: bool,
     pub throttle: Option<CheckThrottle>,
     pub json: bool,
-    pub cancel: CancelToken,
+    pub cancel: Cancellation,
 }
 
 /// Verifies a backup, and prints the result.

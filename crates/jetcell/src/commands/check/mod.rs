@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use clap::Args;
 use ese_check::{
-    CancelToken, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
+    Cancellation, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
 };
 use ese_format::PageNumber;
 use jetcell_backup::VerifySubset;
+use jetcell_host::cancel_on_signals;
 use jetcell_input::quantity::{QuantityKind, units};
 use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
@@ -78,10 +78,7 @@ impl CheckArgs {
     pub fn run(self) -> CommandOutcome {
         match self.check() {
             Ok(outcome) => outcome,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 
@@ -95,8 +92,8 @@ impl CheckArgs {
         if part && found.is_empty() {
             return Err("--subset and --new require the directory of a backup; specify one".into());
         }
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
             only_new: self.new,

@@ -1,6 +1,5 @@
 //! Output of a check: text for people, JSON lines for programs.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,13 +8,13 @@ use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
     Severity,
 };
+use jetcell_host::{ProgressReport, completed_share};
 use jetcell_input::time::format_duration;
 use jetcell_input::{Printable, printable_rows};
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
-use crate::progress_line::{ProgressLine, completed_share};
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
 const MAX_LISTED_FINDINGS: u64 = 100;
@@ -335,11 +334,6 @@ fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
         .to_owned()
 }
 
-/// Interval between progress lines if stderr is not a terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval between redraws of the progress line.
-const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Progress output on stderr.
 #[derive(Default)]
 struct CheckProgressOutput {
@@ -349,22 +343,19 @@ struct CheckProgressOutput {
 /// The progress line. It exists only on a terminal, after the first progress update.
 #[derive(Default)]
 struct CheckProgressLine {
-    line: Option<ProgressLine>,
+    report: Option<ProgressReport>,
     phase: Option<CheckPhase>,
     began: Option<Instant>,
-    last_shown: Option<Instant>,
 }
 
 impl CheckProgressOutput {
     fn show(&self, progress: CheckProgress) {
         let mut shown = self.progress_line.lock().unwrap_or_else(PoisonError::into_inner);
-        let terminal = std::io::stderr().is_terminal();
-        let interval = if terminal { REDRAW_INTERVAL } else { LINE_INTERVAL };
-        let now = Instant::now();
-        if now - *shown.last_shown.get_or_insert(now) < interval {
+        let new_report = || ProgressReport::new(ProgressReport::PLAIN_INTERVAL);
+        if !shown.report.get_or_insert_with(new_report).is_due() {
             return;
         }
-        shown.last_shown = Some(now);
+        let now = Instant::now();
         let (title, unit) = match progress.phase {
             CheckPhase::Pages => ("Pages", "pages"),
             CheckPhase::Structure => ("Trees", "tables"),
@@ -373,29 +364,24 @@ impl CheckProgressOutput {
             shown.began = Some(now);
         }
         let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
-        if !terminal {
+        let Some(line) = shown.report.as_ref().and_then(ProgressReport::line) else {
             console::print_note(&format!("{title}: {percent} % of {} {unit}", progress.total));
             return;
-        }
-        if shown.line.is_none() {
-            shown.line = ProgressLine::new();
-        }
+        };
         let left = shown.began.and_then(|began| {
             let left = progress.total.saturating_sub(progress.done) as f64 / progress.done.max(1) as f64;
             Duration::try_from_secs_f64((now - began).as_secs_f64() * left).ok()
         });
         let left = left.map_or(String::new(), |left| format!("{} left, ", format_duration(left)));
-        if let Some(line) = &shown.line {
-            let details = format!("{left}{} of {} {unit}", progress.done, progress.total);
-            line.show(title, completed_share(progress.done, progress.total), &details);
-        }
+        let details = format!("{left}{} of {} {unit}", progress.done, progress.total);
+        line.show(title, completed_share(progress.done, progress.total), &details);
     }
 
     /// Hides the progress line while `write` runs.
     fn with_line_hidden(&self, write: impl FnOnce()) {
         let shown = self.progress_line.lock().unwrap_or_else(PoisonError::into_inner);
-        match &shown.line {
-            Some(line) => line.suspend(write),
+        match &shown.report {
+            Some(report) => report.suspend(write),
             None => write(),
         }
     }

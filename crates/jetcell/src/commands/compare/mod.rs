@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_report::{RunComparison, StoredRun, comparison};
+use jetcell_vfs::replace_output;
 use jetcell_workload::Verdict;
 
 use crate::console;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::disabled_feature_error;
-use crate::file_replacement;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MAX_RUNS: usize = 24;
@@ -79,10 +79,7 @@ impl CompareArgs {
     pub fn run(self) -> CommandOutcome {
         match self.compare() {
             Ok(outcome) => outcome,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 
@@ -120,7 +117,7 @@ impl CompareArgs {
 
     fn write_output(&self, text: &str) -> Result<(), CommandError> {
         match &self.output {
-            Some(path) => file_replacement::replace_file(path, text)
+            Some(path) => replace_output(path, text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
             None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
             None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),

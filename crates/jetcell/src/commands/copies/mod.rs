@@ -12,9 +12,10 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyLag, CopyPhase, CopyState, health};
+use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
-use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
+use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
 use serde_json::{Value, json};
 
 use self::page_comparison::{PageComparisonState, page_checks};
@@ -22,7 +23,7 @@ pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
 use crate::commands::remote::{CommandFileSystems, RemoteArgs, remote_error};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,10 +72,7 @@ enum CopiesSide {
 impl CopiesArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.show().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.show().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn show(&self) -> Result<CommandOutcome, CommandError> {

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyLag, CopyState, health};
+use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable;
 use jetcell_remote::HostAddress;
-use jetcell_vfs::{Clock, RealClock, host_name};
+use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
 use super::{CopiesSide, RegisteredCopyReport, copy_json, is_fit, registered_json};

@@ -16,7 +16,7 @@ use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,10 +95,7 @@ impl ShowFragmentation {
                 );
                 CommandOutcome::Good
             }
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
 use jetcell_input::quantity::positive;
 use jetcell_input::time::format_duration;
 use jetcell_lab::drive::{
@@ -16,17 +16,15 @@ use jetcell_lab::drive::{
 use jetcell_lab::{ErasableDevice, LocalSystem};
 use jetcell_power::MeterScope;
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
-use jetcell_vfs::{CancelToken, MountedVfs, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::power::above_zero;
 use crate::commands::result_directory::store;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, resolve_array_directories};
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::progress_line::ProgressLine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,8 +49,6 @@ Existing files and devices are only read. --erase overwrites devices; --write wi
 
 Exit code: 0 tested, 1 a read did not return the data just written, 2 could not run.";
 
-/// Interval between progress lines if there is no terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum transfer size in bytes that is tested.
 const MIN_TRANSFER: usize = 512;
 /// Default number of repetitions for several targets. With a single repetition, a difference cannot be distinguished
@@ -160,10 +156,9 @@ impl DiskTest {
             && !self.targets.iter().any(|path| is_device(path))
         {
             let shown = path.display();
-            print_error(format!(
+            return CommandOutcome::could_not_run(format!(
                 "{shown} is not a block device, but --erase applies only to devices; specify a device"
             ));
-            return CommandOutcome::CouldNotRun;
         }
         self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
     }
@@ -207,10 +202,7 @@ impl MeasurementOptions {
                     CommandOutcome::Good
                 }
             }
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 
@@ -227,8 +219,8 @@ impl MeasurementOptions {
             .map_err(|error| format!("could not start the I/O threads: {error}"))?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let mut paths = targets.to_vec();
         let arrays = resolve_array_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
         let volumes = ArrayVolumes::mount(arrays)?;
@@ -244,7 +236,7 @@ impl MeasurementOptions {
         &self,
         targets: Vec<TestTarget>,
         backend: &'static str,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<DriveTest, CommandError> {
         let few = if targets.len() > 1 { DEFAULT_REPETITIONS } else { 1 };
         let options = DriveTestOptions {
@@ -264,7 +256,7 @@ impl MeasurementOptions {
                 currency: self.currency.clone(),
             },
         };
-        let mut shown = DiskTestProgress { line: ProgressLine::new(), written: Instant::now() };
+        let mut shown = DiskTestProgress(ProgressReport::new(ProgressReport::PLAIN_INTERVAL));
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
         if let Err(error @ DriveTestError::Stalled { .. }) = &result {
@@ -289,24 +281,22 @@ fn json(result: &DriveTest) -> String {
 }
 
 /// Progress output on stderr: a single updated line on a terminal, otherwise periodic lines.
-struct DiskTestProgress {
-    line: Option<ProgressLine>,
-    /// Time at which the last plain line was written.
-    written: Instant,
-}
+struct DiskTestProgress(ProgressReport);
 
 impl DiskTestProgress {
     fn show(&mut self, at: &DriveTestProgress) {
+        if !self.0.is_due() {
+            return;
+        }
         let left = at.max_remaining.map_or_else(
             || "time unknown".to_string(),
             |left| format!("at most {} left", format_duration(left)),
         );
         let written =
             at.written.map_or_else(String::new, |share| format!(" {:.0} %", (share * 100.0).floor()));
-        if let Some(line) = &self.line {
+        if let Some(line) = self.0.line() {
             line.show("testing", at.fraction_elapsed(), &format!("{left}, {}{written}", at.title));
-        } else if self.written.elapsed() >= LINE_INTERVAL {
-            self.written = Instant::now();
+        } else {
             console::print_note(&format!("{} of {}: {}{written}, {left}", at.done, at.total, at.title));
         }
     }

@@ -1,5 +1,6 @@
 //! Checks of the processors, the memory, the clock, and the engine for asynchronous transfers.
 
+use jetcell_host::{field, kibibytes_field};
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::{Backend, RealOptions, RealVfs};
 
@@ -32,12 +33,6 @@ fn processors(files: &SystemFiles) -> Observation {
     let model = field(&text, "model name").unwrap_or("processor of unknown model");
     let count = text.lines().filter(|line| line.starts_with("processor")).count();
     Observation::ok(MACHINE, "processors", format!("{} × {model}", count.max(1)))
-}
-
-/// Returns the value that follows `key` and a colon.
-fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
-    Some(rest.trim())
 }
 
 fn frequency(files: &SystemFiles) -> Observation {
@@ -102,10 +97,7 @@ fn virtual_machine(files: &SystemFiles) -> Option<Observation> {
 
 fn memory(files: &SystemFiles) -> Vec<Observation> {
     let text = files.text("/proc/meminfo").unwrap_or_default();
-    let bytes = |key: &str| {
-        let number = field(&text, key)?.split(' ').next()?.parse::<u64>().ok()?;
-        Some(number.saturating_mul(1024))
-    };
+    let bytes = |key| kibibytes_field(&text, key);
     let mut all = Vec::new();
     if let (Some(total), Some(available)) = (bytes("MemTotal"), bytes("MemAvailable")) {
         let state = format!("{} of {} available", human_bytes(available), human_bytes(total));

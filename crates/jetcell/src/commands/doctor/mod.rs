@@ -19,7 +19,7 @@ use self::observation::{Observation, ObservationSeverity};
 use self::storage::WritableDirectory;
 use self::system_files::SystemFiles;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,10 +71,7 @@ impl DoctorArgs {
                 console::print_json_or_text(self.json, &shown);
                 if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings }
             }
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 

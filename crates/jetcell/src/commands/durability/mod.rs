@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
 use jetcell_lab::durability::{
     DurabilityJournalHeader, DurabilityVerification, FailureLevel, FileWitness, Journal, OperationNumber,
     TcpWitness, TestedStorage, Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
 };
 use jetcell_report::{durability_html, durability_markdown, durability_text};
-use jetcell_vfs::{CancelToken, open_input, parent_directory};
+use jetcell_vfs::{open_input, parent_directory};
 use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -46,8 +46,6 @@ docs/lab.md explains how to cut the power with a switch, IPMI, or a virtual mach
 
 Exit code: 0 written, or all acknowledged writes are present; 1 an operation failed, or acknowledged writes are missing; 2 could not run.";
 
-/// Interval between progress lines.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// File that identifies the kernel's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const LOOPBACK_ADDRESS: &str = "127.0.0.1";
@@ -129,10 +127,7 @@ impl DurabilityTest {
             (Some(directory), None, ..) => self.write(directory),
             _ => Err("specify a directory, or use --listen with --journal".into()),
         };
-        done.unwrap_or_else(|failure| {
-            print_error(failure);
-            CommandOutcome::CouldNotRun
-        })
+        done.unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn note(&self, line: &str) {
@@ -154,8 +149,8 @@ impl DurabilityTest {
             require_empty(directory, "test")?;
         }
         self.check_witness_location(&tested)?;
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let written = tested.with_storage(|storage| {
             tested.check_free_space(&*storage.direct)?;
             self.write_until_stopped(&tested, storage, &cancel)
@@ -184,7 +179,7 @@ impl DurabilityTest {
         &self,
         tested: &DurabilityTarget,
         storage: &TestedStorage,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<WriterOutcome, CommandError> {
         let mut witness = self.open_witness()?;
         let clock = storage.direct.clock();
@@ -207,7 +202,7 @@ impl DurabilityTest {
         let (began, mut line) = (Instant::now(), Instant::now());
         let limit = self.duration.map_or(Duration::MAX, |span| span.0);
         let mut go_on = |at: OperationNumber| {
-            if line.elapsed() >= LINE_INTERVAL {
+            if line.elapsed() >= ProgressReport::PLAIN_INTERVAL {
                 line = Instant::now();
                 self.note(&format!("{} operations in {} s", at.0, began.elapsed().as_secs()));
             }
@@ -261,8 +256,8 @@ impl DurabilityTest {
                  machine"
             )
         })?;
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let mut kept = FileWitness::create(journal)
             .map_err(|error| format!("{}: {error}; specify a new file", journal.display()))?;
         let at = listener.address().map_err(|error| format!("{address}: {error}"))?;

@@ -217,11 +217,12 @@ pub fn measure_created(
     used_before: &mut u64,
 ) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
     let turn_error = |what: String| TurnError::Failed(what.into());
-    let stops = || turns.is_stopped();
-    let directory = maker.attach(number, specification, turn == 0, &stops).map_err(|error| match error {
-        MakeError::Stopped => TurnError::Interrupted,
-        other => turn_error(other.to_string()),
-    })?;
+    let directory = maker.attach(number, specification, turn == 0, turns.cancellation()).map_err(
+        |error| match error {
+            MakeError::Stopped => TurnError::Interrupted,
+            other => turn_error(other.to_string()),
+        },
+    )?;
     let used =
         || maker.used_bytes(number).map_err(|error| turn_error(format!("{}: {error}", specification.name)));
     let again = turn > 0 && !maker.remakes();

@@ -10,9 +10,9 @@ use jetcell_fleet::{
     FleetConfig, FleetRank, HostIdentity, HostLimits, HostProgress as FleetProgress, HostSession,
     JoinOutcome, PROGRAM_VERSION, SessionEnd, StorageTestTask, join, random_token,
 };
-use jetcell_vfs::host_name;
+use jetcell_host::{Cancellation, cancel_on_signals, host_name};
 use jetcell_workload::units::{ByteSize, TimeSpan};
-use jetcell_workload::{FinishedRun, StopSignal, Verdict};
+use jetcell_workload::{FinishedRun, Verdict};
 
 use super::connection::ConnectionOptions;
 use super::run::DEFAULT_ADDRESS;
@@ -82,10 +82,7 @@ impl FleetJoinArgs {
     pub fn run(self) -> CommandOutcome {
         match self.join() {
             Ok(outcome) => outcome,
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 
@@ -114,15 +111,8 @@ impl FleetJoinArgs {
         let identity =
             HostIdentity { fleet_rank: rank, token: random_token(), name: host_name(), configuration };
 
-        let interrupted = StopSignal::default();
-        let stop = interrupted.clone();
-        ctrlc::set_handler(move || {
-            if stop.is_set() {
-                std::process::exit(130);
-            }
-            stop.stop();
-        })
-        .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
+        let interrupted = Cancellation::default();
+        cancel_on_signals(&interrupted)?;
 
         let url = self.connection.nats.clone().unwrap_or_else(|| format!("nats://{DEFAULT_ADDRESS}"));
         let patience = self.timeout.0;
@@ -153,14 +143,14 @@ impl FleetJoinArgs {
 fn connect(
     access: &NatsAccess,
     session: &HostSession,
-    interrupted: &StopSignal,
+    interrupted: &Cancellation,
 ) -> Result<NatsBus, CommandError> {
     let began = Instant::now();
     loop {
         match NatsBus::connect(access, &session.subscriptions()) {
             Ok(bus) => return Ok(bus),
             Err(BusError::Unreachable(_))
-                if began.elapsed() < SERVER_START_TIMEOUT && !interrupted.is_set() =>
+                if began.elapsed() < SERVER_START_TIMEOUT && !interrupted.is_cancelled() =>
             {
                 std::thread::sleep(CONNECT_RETRY_INTERVAL);
             }
@@ -182,9 +172,6 @@ fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> C
             print_error(reason);
             CommandOutcome::Findings
         }
-        (SessionEnd::Refused(reason), _) => {
-            print_error(reason);
-            CommandOutcome::CouldNotRun
-        }
+        (SessionEnd::Refused(reason), _) => CommandOutcome::could_not_run(reason),
     }
 }

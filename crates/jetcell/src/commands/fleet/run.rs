@@ -10,8 +10,8 @@ use jetcell_fleet::config::EXAMPLE;
 use jetcell_fleet::nats_server::{NatsServer, NatsServerSecurity};
 use jetcell_fleet::result::{FleetResult, FleetVerdict};
 use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM_VERSION, StopReason, coordinate, random_token};
+use jetcell_host::{Cancellation, Interrupt};
 use jetcell_input::Printable;
-use jetcell_workload::StopSignal;
 use jetcell_workload::units::TimeSpan;
 
 use super::connection::ConnectionOptions;
@@ -20,8 +20,8 @@ use super::store::FleetStore;
 use super::tables::fleet_text;
 use super::view::draw;
 use crate::console;
-use crate::live::{MetricsServer, Screen, restore_terminal};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::live::{MetricsServer, Screen};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -104,10 +104,7 @@ impl FleetRunArgs {
         }
         match self.coordinate() {
             Ok(outcome) => outcome,
-            Err(failure) => {
-                print_error(failure);
-                CommandOutcome::CouldNotRun
-            }
+            Err(failure) => CommandOutcome::could_not_run(failure),
         }
     }
 
@@ -143,24 +140,12 @@ impl FleetRunArgs {
             }
             None => Coordinator::new(config, PROGRAM_VERSION, random_token(), epoch, now),
         };
-        let stop = StopSignal::default();
-        let interrupt = |stop: StopSignal| {
-            move || {
-                if stop.is_set() {
-                    restore_terminal();
-                    std::process::exit(130);
-                }
-                stop.stop();
-            }
-        };
-        ctrlc::set_handler(interrupt(stop.clone()))
-            .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
+        let stop = Cancellation::default();
+        let interrupt = Interrupt::new(&stop);
+        interrupt.install()?;
         let screen = self.live.then(|| {
             let (monitor, stopping) = (store.monitor(), stop.clone());
-            Screen::open(
-                move |frame| draw(frame, &monitor.state(), stopping.is_set()),
-                interrupt(stop.clone()),
-            )
+            Screen::open(move |frame| draw(frame, &monitor.state(), stopping.is_cancelled()), interrupt)
         });
         let screen = screen.transpose()?;
         let result = self.with_server(&mut coordinator, clocks, &mut store, &stop)?;
@@ -173,7 +158,7 @@ impl FleetRunArgs {
         coordinator: &mut Coordinator,
         clocks: HostClocks,
         store: &mut FleetStore,
-        stop: &StopSignal,
+        stop: &Cancellation,
     ) -> Result<FleetResult, CommandError> {
         let directory = tempfile::tempdir()
             .map_err(|error| format!("cannot create a directory for nats-server: {error}"))?;

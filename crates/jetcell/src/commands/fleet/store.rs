@@ -1,7 +1,7 @@
 //! Files written by a coordinator: its state, the hosts' results, and the fleet's result.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,19 @@ use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
 use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
 };
+use jetcell_host::{ProgressLine, peak_resident_bytes};
 use jetcell_input::error_line;
 use jetcell_input::time::format_duration;
 use jetcell_report::StoredRun;
-use jetcell_vfs::{create_private_directory, open_input};
+use jetcell_vfs::{create_private_directory, open_input, replace_output};
 use jetcell_workload::RunResult;
-use jetcell_workload::machine::peak_resident_bytes;
 use jetcell_workload::measurement::{Sample, SampleFile};
 use serde::{Deserialize, Serialize};
 
 use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
-use crate::file_replacement;
 use crate::outcome::{CommandError, print_error};
-use crate::progress_line::ProgressLine;
 
 const STATE: &str = "fleet-state.json";
 
@@ -140,12 +138,9 @@ impl FleetStore {
             if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;
             }
-            file_replacement::replace_file(
-                &self.directory.join("report.html"),
-                &fleet_html(&fleet, &results),
-            )?;
+            replace_output(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
             // This file is written last, so its existence means that the directory is complete.
-            file_replacement::replace_file(&self.directory.join("fleet.json"), &fleet.to_json())?;
+            replace_output(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
         written().map_err(|error| {
@@ -179,12 +174,8 @@ fn read_state(path: &Path) -> Result<Option<StoredCoordinator>, CommandError> {
 fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
     create_private_directory(directory)?;
     result.plan.output = directory.into();
-    let mut file = SampleFile::create(&directory.join("samples.csv"))?;
-    samples.iter().try_for_each(|sample| file.add(sample))?;
-    drop(file);
-    File::open(directory.join("samples.csv"))?.sync_all()?;
-    result.write(&directory.join("result.json"))?;
-    File::open(directory)?.sync_all()
+    drop(SampleFile::continue_with(&directory.join("samples.csv"), samples)?);
+    result.write(&directory.join("result.json"))
 }
 
 impl CoordinatorBackend for FleetStore {
@@ -200,8 +191,7 @@ impl CoordinatorBackend for FleetStore {
         let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
-        let written = create_private_directory(&self.directory)
-            .and_then(|()| file_replacement::replace_file(&path, &text));
+        let written = create_private_directory(&self.directory).and_then(|()| replace_output(&path, &text));
         if let Err(error) = &written
             && !self.failed
         {

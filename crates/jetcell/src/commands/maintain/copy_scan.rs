@@ -1,19 +1,17 @@
 //! Page scan of a passive copy.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ese_engine::EventSink;
 use jetcell_copies::{CopyScanOptions, CopyScanProgress, CopyState, ScannedDatabase, scan_copy};
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use super::tasks::LINE_INTERVAL;
-use super::{MaintainArgs, MaintainTaskName, stop_on_ctrl_c};
+use super::{MaintainArgs, MaintainTaskName};
 use crate::commands::copies::{explain_copy_error, scan_json};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
@@ -52,7 +50,8 @@ impl MaintainArgs {
             .into());
         }
         self.scan()?;
-        let stop = stop_on_ctrl_c()?;
+        let stop = Cancellation::default();
+        cancel_on_signals(&stop)?;
         let events = EventFile::open(directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
         let options = CopyScanOptions {
@@ -61,21 +60,21 @@ impl MaintainArgs {
             interval: Duration::ZERO,
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             profile: self.event_profile,
+            cancellation: stop.clone(),
         };
-        let mut told = Instant::now();
+        let mut report = ProgressReport::new(Duration::MAX);
         let scan = scan_copy(vfs, directory, &options, &mut |database, last| {
-            if told.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
-                told = Instant::now();
+            let is_due = report.is_due();
+            if let Some(line) = report.line().filter(|_| is_due) {
                 let page = database.next.unwrap_or(last).min(last);
-                console::print_note(&format!(
-                    "{}: page {page} of {last}, {} bad",
-                    database.file, database.bad
-                ));
+                let details = format!("page {page} of {last}, {} bad", database.bad);
+                line.show(&database.file, completed_share(page.into(), last.into()), &details);
             }
-            !stop.load(Ordering::SeqCst)
+            true
         });
+        drop(report);
         let scan = scan.map_err(explain_copy_error)?;
-        let complete = !stop.load(Ordering::SeqCst);
+        let complete = !stop.is_cancelled();
         console::print_json_or_text(
             self.json,
             &(if self.json {

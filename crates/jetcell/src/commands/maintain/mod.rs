@@ -7,7 +7,6 @@ mod tasks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
@@ -15,6 +14,7 @@ use ese_engine::{
     MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
 };
 use ese_format::LogPosition;
+use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::parent_directory;
 use jetcell_workload::EventFile;
@@ -25,7 +25,7 @@ use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explain_engine_error, files, log_directory};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -120,10 +120,7 @@ enum MaintainTaskName {
 impl MaintainArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.maintain().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.maintain().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn throttle(&self) -> MaintenanceThrottle {
@@ -203,7 +200,8 @@ impl MaintainArgs {
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
         check_not_in_use(databases.chain([lock.as_path()]), false)?;
-        let stop = stop_on_ctrl_c()?;
+        let stop = Cancellation::default();
+        cancel_on_signals(&stop)?;
         let events = EventFile::open(&directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
@@ -228,17 +226,4 @@ impl MaintainArgs {
         let outcome = output::show(&results, schedule.visible_tasks(), self.json);
         closed.map(|()| outcome)
     }
-}
-
-/// Returns a flag that becomes true at the first Ctrl-C. The second Ctrl-C ends the program.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, CommandError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = stop.clone();
-    let handler = move || {
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
-    Ok(stop)
 }

@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ese_engine::{
     Database, DefragKind, DefragOptions, DefragProgress, Instance, MaintenanceTurn, MaintenanceWindow,
     RecoverySet, ScanOptions, ShrinkReport, TrimReport,
 };
+use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, parent_directory};
 
 use crate::commands::recover::explain_engine_error;
@@ -20,7 +20,7 @@ use crate::outcome::{CommandError, print_error};
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between progress lines on a terminal.
-pub(super) const LINE_INTERVAL: Duration = Duration::from_secs(2);
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Requested tasks.
 #[derive(Clone, Copy)]
@@ -170,8 +170,8 @@ impl MaintenanceSchedule {
     /// Runs each task once on each database. Without a window, the tasks run one after the other. With a window, the
     /// scan and the defragmentations each run in their part of it, and shrink and trim run last. After a task has
     /// failed, no further tasks run on that database; the other databases continue.
-    pub fn run(&self, instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
-        let stopped = || stop.load(Ordering::SeqCst);
+    pub fn run(&self, instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &Cancellation) {
+        let stopped = || stop.is_cancelled();
         for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
             self.defragment(instance, attached, task);
             if self.window.is_none() {
@@ -191,18 +191,18 @@ impl MaintenanceSchedule {
     }
 
     /// Shrinks and trims the databases one after the other.
-    fn shrink_and_trim(&self, instance: &Instance, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
+    fn shrink_and_trim(&self, instance: &Instance, attached: &mut [MaintainedDatabase], stop: &Cancellation) {
         for_each_without_failure(attached, |one| {
             let begins = |what: &str| {
                 if std::io::stderr().is_terminal() {
                     console::print_note(&format!("{}: {what}", one.database.path().display()));
                 }
             };
-            if self.shrink && !stop.load(Ordering::SeqCst) {
+            if self.shrink && !stop.is_cancelled() {
                 begins("truncating the free end");
                 one.space.shrink = Some(instance.shrink(&one.database).map_err(explain_engine_error)?);
             }
-            if self.trim && !stop.load(Ordering::SeqCst) {
+            if self.trim && !stop.is_cancelled() {
                 begins("punching holes");
                 one.space.trim = Some(instance.trim(&one.database).map_err(explain_engine_error)?);
             }
@@ -285,7 +285,7 @@ fn states(database: &Database) -> [TaskState; 3] {
 }
 
 /// Waits until no task is running or `stop` is set, then stops the tasks.
-fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
+fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &Cancellation) {
     let mut told = Instant::now();
     let end_tasks = |database: &Arc<Database>| {
         instance.stop_defragmentation(database);
@@ -313,7 +313,7 @@ fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &At
         if tell {
             told = Instant::now();
         }
-        if stop.load(Ordering::SeqCst) || !running {
+        if stop.is_cancelled() || !running {
             break;
         }
         std::thread::sleep(POLL_INTERVAL);

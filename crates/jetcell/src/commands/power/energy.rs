@@ -13,7 +13,7 @@ use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
 use crate::measured_window::measured_window;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 A log is a CSV file with a time column (unix_ms, unix_seconds, or time as RFC 3339) and a column watts, joules or kwh; joules and kwh
@@ -81,10 +81,7 @@ impl ShowEnergy {
     pub fn run(self) -> CommandOutcome {
         match self.show() {
             Ok(()) => CommandOutcome::Good,
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 

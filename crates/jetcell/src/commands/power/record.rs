@@ -6,13 +6,12 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_power::{MeterKind, MeterScope};
-use jetcell_vfs::CancelToken;
 use jetcell_workload::units::TimeSpan;
 
 use super::recording::PowerRecording;
-use crate::commands::transfer_progress::stop_on_signals;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Meters:
@@ -60,10 +59,7 @@ pub struct RecordPowerArgs {
 impl RecordPowerArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.record().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.record().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn record(&self) -> Result<CommandOutcome, CommandError> {
@@ -72,8 +68,8 @@ impl RecordPowerArgs {
             return Err("--interval is out of range; use a value between 100ms and 10s".into());
         }
         let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let mut running = RecordedCommand::start(&self.command)?;
         let began = Instant::now();
         let mut next = interval;
@@ -93,12 +89,11 @@ impl RecordPowerArgs {
 
     fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandOutcome {
         if failures > 0 {
-            print_error(format!(
+            return CommandOutcome::could_not_run(format!(
                 "{}: {failures} readings failed; {} has gaps",
                 self.meter,
                 self.output.display()
             ));
-            return CommandOutcome::CouldNotRun;
         }
         match end.map(|status| status.code()) {
             None | Some(Some(0)) => CommandOutcome::Good,

@@ -15,11 +15,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
+use jetcell_vfs::{
+    DirectoryLock, Vfs, is_locked, parent_directory, read_input, replace_output, sync_directory,
+};
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::file_replacement;
 use crate::outcome::CommandError;
 
 /// Name of the file that lists the members.
@@ -167,14 +168,14 @@ impl ArrayDirectory {
         };
         let text = toml::to_string(&stored).map_err(|error| write_error(&error))?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
-        file_replacement::replace_file(&self.path.join(STATE_FILE), &format!("{head}{text}"))
+        replace_output(&self.path.join(STATE_FILE), &format!("{head}{text}"))
             .map_err(|error| write_error(&error))
     }
 
     /// Removes the file, so that the directory no longer belongs to an array. The events remain.
     pub fn remove(&self) -> io::Result<()> {
         std::fs::remove_file(self.path.join(STATE_FILE))?;
-        std::fs::File::open(&self.path)?.sync_all()
+        sync_directory(&self.path)
     }
 }
 

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_lab::drive::{TestTarget, WritePermission};
+use jetcell_vfs::parent_directory;
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Runs the steps of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, alternately on the array and in
@@ -42,10 +43,7 @@ impl RaidBenchArgs {
     pub fn run(self) -> CommandOutcome {
         let beside = match self.beside.map_or_else(|| first_member(&self.array), Ok) {
             Ok(beside) => beside,
-            Err(failure) => {
-                print_error(failure);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(failure) => return CommandOutcome::could_not_run(failure),
         };
         let mut array = std::ffi::OsString::from("array:");
         array.push(&self.array);
@@ -59,7 +57,7 @@ impl RaidBenchArgs {
 
 /// Returns the directory of the first member.
 fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
-    let parent = array.parent().unwrap_or(Path::new("."));
+    let parent = parent_directory(array);
     let directory = if super::is_array(array) || !super::is_array(parent) {
         ArrayDirectory::open(array)?
     } else {

@@ -1,7 +1,6 @@
 //! `jetcell raid lun`: creates, lists, cleans and deletes LUNs.
 
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -212,7 +211,7 @@ pub fn clean(on: &OperationContext<'_>) -> Result<OperationResult, CommandError>
     let (mut moved, mut last) = (first.moved, first);
     while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
         if on.concurrent_activity.is_some() {
-            thread::sleep(pause.max(MIN_PAUSE));
+            on.pace.cancel.sleep(pause.max(MIN_PAUSE));
         }
         (last, pause) = step()?;
         moved += last.moved;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use jetcell_array::{Array, ArrayError, ArrayIoCounters, ArrayMaintenanceThrottle, ArrayState, ArrayStatus};
-use jetcell_vfs::{Pacer, Vfs};
+use jetcell_host::{Cancellation, Pacer};
+use jetcell_vfs::Vfs;
 use serde_json::json;
 
 use super::maintenance::ZONE_BYTES;
@@ -91,7 +91,7 @@ impl ArrayInUse {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rebuilds the array, records failures and makes consistency points until `is_stopped` returns true. The load
+    /// Rebuilds the array, records failures and makes consistency points until `cancellation` is requested. The load
     /// has exclusive use of the array during the pauses between steps. If `longest_uncommitted` is given, writes to
     /// an array without LUNs are committed after that time at the latest.
     ///
@@ -100,11 +100,11 @@ impl ArrayInUse {
     pub fn maintain_until_stopped(
         &self,
         longest_uncommitted: Option<Duration>,
-        is_stopped: &dyn Fn() -> bool,
+        cancellation: &Cancellation,
     ) -> Result<(), ArrayError> {
         let mut maintainer = ArrayMaintainer::new();
         let mut committed = Instant::now();
-        while !is_stopped() {
+        while !cancellation.is_cancelled() {
             let step = |mut held: ArrayGuard<'_>| -> Result<MaintenanceStepResult, ArrayError> {
                 match &mut held {
                     ArrayGuard::Luns(volume) if committed.elapsed() >= CONSISTENCY_POINT_INTERVAL => {
@@ -128,7 +128,7 @@ impl ArrayInUse {
             let Some(care) = with_exclusive_access(&*self.owner, step) else { return Ok(()) };
             let MaintenanceStepResult { changes, pause } = care?;
             self.record_changes(&changes);
-            thread::sleep(pause.max(MIN_PAUSE));
+            cancellation.sleep(pause.max(MIN_PAUSE));
         }
         let last =
             with_exclusive_access(&*self.owner, |held| maintainer.new_failures(&held.array().status()));

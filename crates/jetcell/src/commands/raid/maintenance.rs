@@ -1,14 +1,13 @@
 //! `jetcell raid rebuild`, and the rebuild that follows a replacement.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ArrayState, BLOCK, RebuildProgress, ZONE_ROWS};
 use jetcell_backup::{BackupProgress, TransferControl};
+use jetcell_host::{Pacer, Rate};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Pacer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -73,8 +72,9 @@ pub struct ZonePace {
 impl ZonePace {
     /// Creates a pace with the rate requested by the user.
     pub fn start(on: &OperationContext<'_>, rate: Option<ByteRate>) -> ZonePace {
-        let pace = TransferControl { rate: rate.map(|rate| rate.0), ..on.pace.clone() };
-        ZonePace { pace, pacer: Pacer::new(on.vfs.clock()), bytes_processed: 0 }
+        let rate = rate.map(|rate| Rate::BytesPerSecond(rate.0));
+        let pacer = Pacer::new(on.vfs.clock(), rate, on.pace.cancel.clone());
+        ZonePace { pace: on.pace.clone(), pacer, bytes_processed: 0 }
     }
 
     /// Returns the number of bytes processed so far.
@@ -102,9 +102,7 @@ impl ZonePace {
         if let Some(show) = &self.pace.progress {
             show(BackupProgress { done, total, transferred: self.bytes_processed });
         }
-        if let Some(rate) = self.pace.rate {
-            self.pacer.wait(Pacer::transfer_time(bytes, rate), || self.pace.cancel.is_cancelled());
-        }
+        self.pacer.wait(bytes);
     }
 }
 
@@ -194,7 +192,7 @@ fn monitor_rebuild(
     beside.set_rate(rate.map(|rate| rate.0));
     let mut progress = look()?;
     while !progress.is_complete() && !pace.is_cancelled() {
-        thread::sleep(WATCH_INTERVAL);
+        on.pace.cancel.sleep(WATCH_INTERVAL);
         let before = progress;
         progress = look()?;
         pace.advance_to(&before, &progress);

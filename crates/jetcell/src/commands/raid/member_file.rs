@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directory};
+use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directory, sync_file};
 use jetcell_workload::machine::DirectoryStorage;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ impl<'a> CreatedMemberFiles<'a> {
             let file = create_new(path)?;
             self.created.push(path.to_path_buf());
             file.set_len(size)?;
-            file.sync_all()?;
+            sync_file(&file)?;
         } else {
             let file = self.vfs.open(path, OpenMode::CreateNew)?;
             self.created.push(path.to_path_buf());

@@ -48,7 +48,7 @@ use self::snapshot::SnapshotCommand;
 use self::status::ShowStatus;
 use super::raid_reliability::{RaidReliability, ReliabilityOptions};
 use crate::console::print_note;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -168,8 +168,5 @@ fn reliability(command: RaidReliability) -> Result<CommandOutcome, CommandError>
 }
 
 fn outcome(result: Result<CommandOutcome, CommandError>) -> CommandOutcome {
-    result.unwrap_or_else(|what| {
-        print_error(what);
-        CommandOutcome::CouldNotRun
-    })
+    result.unwrap_or_else(CommandOutcome::could_not_run)
 }

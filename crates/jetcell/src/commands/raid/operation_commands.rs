@@ -3,7 +3,8 @@
 
 use std::sync::Mutex;
 
-use jetcell_backup::{CancelToken, TransferControl};
+use jetcell_backup::{Cancellation, TransferControl};
+use jetcell_host::cancel_on_signals;
 
 use super::array_directory::{ArrayDirectory, find_locked_member};
 use super::content::{RunningContent, SharedContent};
@@ -17,17 +18,17 @@ use super::operation_context::{OperationContext, OperationResult};
 use super::running_array::ArrayStartOptions;
 use super::scrub::RaidScrubArgs;
 use super::snapshot::{CloneSnapshot, ListSnapshotsArgs, SnapshotChange, SnapshotCommand};
-use crate::commands::transfer_progress::{TransferProgress, stop_on_signals};
+use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
 impl ArrayStartOptions {
     /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
     fn perform(&self, operation: ArrayOperation, json: bool) -> Result<CommandOutcome, CommandError> {
-        let cancel = CancelToken::default();
+        let cancel = Cancellation::default();
         let (shown, pace) = match operation.title() {
             Some(title) => {
-                stop_on_signals(cancel.clone())?;
+                cancel_on_signals(&cancel)?;
                 let (shown, pace) = TransferProgress::with_cancel(title, None, cancel);
                 (Some(shown), pace)
             }

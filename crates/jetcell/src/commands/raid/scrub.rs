@@ -1,6 +1,5 @@
 //! `jetcell raid scrub`: verifies and repairs all blocks of an array.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -91,14 +90,14 @@ impl ScrubPass {
                 Ok(Some((is_last?, pause)))
             })?;
             let Some((is_last, pause)) = step else {
-                thread::sleep(REBUILD_INTERVAL);
+                on.pace.cancel.sleep(REBUILD_INTERVAL);
                 continue;
             };
             is_complete = is_last;
             let bytes = ZONE_BYTES * columns;
             pace.advance((report.zones - done) * bytes, (before + report.zones) * bytes, zones * bytes);
             if is_beside {
-                thread::sleep(pause.max(MIN_PAUSE));
+                on.pace.cancel.sleep(pause.max(MIN_PAUSE));
             }
         }
         let damaged: u64 = report.damaged.iter().sum();

@@ -8,10 +8,10 @@ use jetcell_raid_models::comparison::ComparedLayout;
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
 use jetcell_report::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
 use jetcell_report::{BarChart, BarItem, ReportPage, ReportTable};
+use jetcell_vfs::replace_output;
 
 use super::output;
 use super::result::ReliabilityResult;
-use crate::file_replacement;
 use crate::outcome::CommandError;
 
 /// Writes the result's comparison or curve atomically to an SVG file.
@@ -46,8 +46,7 @@ pub fn write_page(answer: &ReliabilityResult, file: &Path) -> Result<(), Command
 }
 
 fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {
-    file_replacement::replace_file(file, text)
-        .map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+    replace_output(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
 }
 
 fn bars(answer: &ReliabilityResult, rows: &[ComparedLayout]) -> BarChart {

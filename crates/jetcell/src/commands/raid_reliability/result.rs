@@ -1,5 +1,6 @@
 //! Results of the reliability models for one array.
 
+use jetcell_host::ProgressLine;
 use jetcell_raid_models::comparison::{ComparedLayout, compare, layout_for};
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint, curve};
 use jetcell_raid_models::sensitivity::{InputSensitivity, sensitivities};
@@ -10,7 +11,6 @@ use jetcell_raid_models::{Error, LossProbability, ReliabilityAssessment, Reliabi
 
 use super::options::ReliabilityOptions;
 use crate::outcome::CommandError;
-use crate::progress_line::ProgressLine;
 
 /// Result of a reliability calculation, with the simulation and the comparisons if they were requested.
 pub struct ReliabilityResult {

@@ -28,7 +28,7 @@ pub use self::working_set::log_directory;
 use crate::commands::replay_end::{ReplayEnd, until};
 use crate::console;
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
 anything is changed. Without --in-place, the command works on a copy, and the specified files are not changed.
@@ -102,18 +102,12 @@ impl RecoverArgs {
                         console::print_json_or_text(self.json, &format!("{text}\n"));
                         outcome
                     }
-                    Err(error) => {
-                        print_error(format!(
-                            "could not write the report as JSON: {error}; repeat the command without --json"
-                        ));
-                        CommandOutcome::CouldNotRun
-                    }
+                    Err(error) => CommandOutcome::could_not_run(format!(
+                        "could not write the report as JSON: {error}; repeat the command without --json"
+                    )),
                 }
             }
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 

@@ -1,13 +1,15 @@
 //! The files that a recovery modifies: copies in a separate directory, or the originals.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{DirectoryLock, FileStem, Vfs, create_new, create_private_directory, parent_directory};
+use jetcell_vfs::{
+    DirectoryLock, FileStem, Vfs, clone_or_copy, create_private_directory, parent_directory, sync_directory,
+};
 use jetcell_workload::EventFile;
 
 use crate::outcome::CommandError;
@@ -110,7 +112,7 @@ impl WorkingSet {
                 }
                 continue;
             }
-            copy_file(path, &copy).map_err(|e| error_with_path(&copy, e))?;
+            clone_or_copy(path, &copy, &mut |_| true).map_err(|e| error_with_path(&copy, e))?;
             names.push(name);
         }
         for (old, new) in renamed {
@@ -121,7 +123,7 @@ impl WorkingSet {
         let mut logs = Vec::new();
         for (generation, path) in &plan.logs {
             let copy = directory.join(set.name_of(*generation, newest));
-            copy_file(path, &copy).map_err(|e| error_with_path(&copy, e))?;
+            clone_or_copy(path, &copy, &mut |_| true).map_err(|e| error_with_path(&copy, e))?;
             logs.push((*generation, copy));
         }
         if let (Some(cut), Some((generation, path))) = (cut, logs.last())
@@ -186,8 +188,7 @@ impl WorkingSet {
         if let Some(copies) = &mut self.copies {
             copies.is_kept = true;
             let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
-            let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
-            synced.map_err(|e| format!("{}: {e}", self.directory.display()))?;
+            sync_directory(&self.directory).map_err(|e| format!("{}: {e}", self.directory.display()))?;
         }
         Ok(())
     }
@@ -227,15 +228,4 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), CommandError>
 fn find_reserve_logs(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
-}
-
-/// Copies a file. The copy shares blocks with the original if the file system supports that.
-fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let source = File::open(from)?;
-    let copy = create_new(to)?;
-    if rustix::fs::ioctl_ficlone(&copy, &source).is_err() {
-        let (mut source, mut copy) = (&source, &copy);
-        io::copy(&mut source, &mut copy)?;
-    }
-    copy.sync_all()
 }

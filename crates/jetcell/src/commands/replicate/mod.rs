@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ese_engine::{EventSink, RecoverySet};
-use jetcell_backup::{BackupOptions, CancelToken};
+use jetcell_backup::{BackupOptions, Cancellation};
 use jetcell_copies::{
     CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_stopped,
 };
+use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::Vfs;
@@ -23,10 +24,10 @@ use jetcell_workload::units::{ByteSize, TimeSpan};
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies::{self, explain_copy_error};
 use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
-use crate::commands::transfer_progress::{TransferProgress, stop_on_signals};
+use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
@@ -118,10 +119,7 @@ pub struct ReplicateArgs {
 impl ReplicateArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
-        self.replicate().unwrap_or_else(|what| {
-            print_error(what);
-            CommandOutcome::CouldNotRun
-        })
+        self.replicate().unwrap_or_else(CommandOutcome::could_not_run)
     }
 
     fn replicate(&self) -> Result<CommandOutcome, CommandError> {
@@ -132,7 +130,7 @@ impl ReplicateArgs {
         let from = self.from.iter().map(PathBuf::as_path);
         let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
-        let (cancel, monitor) = (CancelToken::default(), CopyMonitor::default());
+        let (cancel, monitor) = (places.cancellation().clone(), CopyMonitor::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
         let server = self.metrics.as_ref().map(serve).transpose()?;
         if let Some(server) = &server {
@@ -143,12 +141,12 @@ impl ReplicateArgs {
         let source = match &known {
             Some(state) if is_seeded => self.source_of(&places, state)?,
             _ => {
-                stop_on_signals(cancel.clone())?;
+                cancel_on_signals(&cancel)?;
                 self.seed(&places, &cancel)?
             }
         };
         if is_seeded {
-            stop_on_signals(cancel.clone())?;
+            cancel_on_signals(&cancel)?;
         }
         let events = EventFile::open(&self.to, true)
             .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
@@ -216,7 +214,7 @@ impl ReplicateArgs {
     fn seed(
         &self,
         places: &CommandFileSystems,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<DirectorySource, CommandError> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
@@ -227,7 +225,7 @@ impl ReplicateArgs {
             match self.seed_from(places.vfs(), &files, &to, cancel) {
                 Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
                     console::print_note(&format!("waiting: {}", explain_copy_error(error)));
-                    std::thread::sleep(pause);
+                    cancel.sleep(pause);
                     pause = (pause * 2).min(MAX_PAUSE);
                     // A log may have been closed in the meantime.
                     files = places.files(&from).unwrap_or(files);
@@ -249,7 +247,7 @@ impl ReplicateArgs {
         vfs: &Arc<dyn Vfs>,
         files: &[PathBuf],
         to: &Path,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
     ) -> Result<DirectorySource, CopyError> {
         let set = RecoverySet::find(vfs, files)?;
         let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
@@ -269,7 +267,7 @@ impl ReplicateArgs {
     fn follow(
         &self,
         copy: &mut Replicator,
-        cancel: &CancelToken,
+        cancel: &Cancellation,
         monitor: &CopyMonitor,
         scanner: Option<&CopyScanner>,
     ) -> Result<(), CommandError> {
@@ -304,7 +302,7 @@ impl ReplicateArgs {
                 if self.once && !step.retrying && scanner.is_none_or(CopyScanner::is_finished) {
                     return Ok(());
                 }
-                std::thread::sleep(copy.idle_wait());
+                cancel.sleep(copy.idle_wait());
             }
         }
         Ok(())

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ese_engine::{EventProfile, EventSink, MaintenanceThrottle};
 use jetcell_copies::{CopyScanOptions, scan_copy};
+use jetcell_host::Cancellation;
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
@@ -19,14 +19,12 @@ use crate::outcome::CommandError;
 const PASS_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Interval at which the scanner checks whether a pass is due.
 const DUE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum delay until a stop request is noticed.
-const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Size of a read in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// A background scanner that scans a copy until it is stopped.
 pub struct CopyScanner {
-    stop: Arc<AtomicBool>,
+    cancellation: Cancellation,
     progress: Arc<Mutex<Option<String>>>,
     thread: JoinHandle<Result<(), CommandError>>,
 }
@@ -46,23 +44,24 @@ impl CopyScanner {
         directory: &Path,
         order: ContinuousScanOptions,
     ) -> Result<CopyScanner, CommandError> {
-        let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<String>>>::default());
+        let (cancellation, progress) = (Cancellation::default(), Arc::<Mutex<Option<String>>>::default());
         let options = CopyScanOptions {
             batch_bytes: BATCH_BYTES,
             throttle: MaintenanceThrottle { pause: order.pause, ..MaintenanceThrottle::default() },
             interval: if order.once { Duration::ZERO } else { PASS_INTERVAL },
             events: Some(order.events),
             profile: EventProfile::default(),
+            cancellation: cancellation.clone(),
         };
         let (vfs, directory) = (vfs.clone(), directory.to_path_buf());
-        let (asked, shown, once) = (stop.clone(), progress.clone(), order.once);
+        let (cancelled, shown, once) = (cancellation.clone(), progress.clone(), order.once);
         let work = move || {
             let mut said = String::new();
             loop {
                 let scanned = scan_copy(&vfs, &directory, &options, &mut |database, last| {
                     let page = database.next.unwrap_or(last).min(last);
                     *shown.lock() = Some(format!("{}: page {page} of {last}", database.file));
-                    !asked.load(Ordering::Relaxed)
+                    true
                 });
                 *shown.lock() = None;
                 match scanned.map_err(explain_copy_error) {
@@ -78,19 +77,14 @@ impl CopyScanner {
                         }
                     }
                 }
-                let mut rested = Duration::ZERO;
-                while rested < DUE_CHECK_INTERVAL {
-                    if asked.load(Ordering::Relaxed) {
-                        return Ok(());
-                    }
-                    std::thread::sleep(STOP_POLL_INTERVAL);
-                    rested += STOP_POLL_INTERVAL;
+                if !cancelled.sleep(DUE_CHECK_INTERVAL) {
+                    return Ok(());
                 }
             }
         };
         let thread = std::thread::Builder::new().name("jetcell-scan".into()).spawn(work);
         let thread = thread.map_err(|error| format!("could not start the scan: {error}"))?;
-        Ok(CopyScanner { stop, progress, thread })
+        Ok(CopyScanner { cancellation, progress, thread })
     }
 
     /// Returns the progress of the pass, or `None` between passes.
@@ -105,7 +99,7 @@ impl CopyScanner {
 
     /// Interrupts the pass. The next scan resumes it.
     pub fn stop(self) -> Result<(), CommandError> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.cancellation.cancel();
         self.thread.join().unwrap_or_else(|_| Err("the scan of the copy panicked".into()))
     }
 }

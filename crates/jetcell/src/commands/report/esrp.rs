@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use jetcell_input::printable;
 use jetcell_report::esrp::{EsrpSubmission, ResultSource, SubmissionConfiguration};
+use jetcell_vfs::replace_output;
 
 use super::ReportFormat;
 use crate::console::{print, print_note};
-use crate::file_replacement;
 use crate::outcome::{CommandError, CommandOutcome};
 
 /// Writes the document and lists its inconsistencies on standard output, or on standard error if the document is
@@ -39,7 +39,7 @@ pub(super) fn write(
     let findings = submission.findings();
     match out {
         Some(path) => {
-            file_replacement::replace_file(path, &document).map_err(|error| {
+            replace_output(path, &document).map_err(|error| {
                 format!("{}: cannot be written: {error}; specify a different --out", path.display())
             })?;
             let lines = findings.iter().map(|line| printable(line) + "\n");

@@ -11,7 +11,7 @@ use jetcell_workload::Verdict;
 
 use crate::commands::run_list;
 use crate::console::{self, print, print_json};
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,18 +85,16 @@ impl ReportArgs {
         }
         if let Some(configuration) = &self.esrp {
             return esrp::write(configuration, &self.directories, self.format, self.out.as_deref())
-                .unwrap_or_else(|what| {
-                    print_error(what);
-                    CommandOutcome::CouldNotRun
-                });
+                .unwrap_or_else(CommandOutcome::could_not_run);
         }
         self.show(self.format.unwrap_or(ReportFormat::Text))
     }
 
     fn show(&self, format: ReportFormat) -> CommandOutcome {
         if format == ReportFormat::Html && self.directories.len() > 1 {
-            print_error("--format html can show only one run; specify one directory");
-            return CommandOutcome::CouldNotRun;
+            return CommandOutcome::could_not_run(
+                "--format html can show only one run; specify one directory",
+            );
         }
         if let ([directory], ReportFormat::Text) = (self.directories.as_slice(), format)
             && !directory.join("result.json").exists()
@@ -110,10 +108,7 @@ impl ReportArgs {
             self.directories.iter().map(|dir| StoredRun::read(dir)).collect();
         let stored = match stored {
             Ok(stored) => stored,
-            Err(error) => {
-                print_error(error);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(error) => return CommandOutcome::could_not_run(error),
         };
         match format {
             ReportFormat::Text => {

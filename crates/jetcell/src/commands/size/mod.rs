@@ -13,11 +13,10 @@ use jetcell_report::{table_csv, table_text, wrap};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
-use jetcell_vfs::read_input;
+use jetcell_vfs::{read_input, replace_output};
 
 use crate::console::{self, print_json_or_lines};
-use crate::file_replacement;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,10 +90,7 @@ impl SizeArgs {
                 print_json_or_lines(self.json, &text);
                 CommandOutcome::Good
             }
-            Err(what) => {
-                print_error(what);
-                CommandOutcome::CouldNotRun
-            }
+            Err(what) => CommandOutcome::could_not_run(what),
         }
     }
 
@@ -110,7 +106,7 @@ impl SizeArgs {
         let sizing =
             size(&config, &catalogue).map_err(|mistake| format!("--config {}: {mistake}", path.display()))?;
         if let Some(target) = &self.test_config {
-            file_replacement::replace_file(target, &sizing.test_config)
+            replace_output(target, &sizing.test_config)
                 .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;
         }
         let risks = sizing
@@ -120,7 +116,7 @@ impl SizeArgs {
             .collect();
         let sized = SizingWithRisk { sizing, risks };
         if let Some(target) = &self.html {
-            file_replacement::replace_file(target, &page::page(&sized))
+            replace_output(target, &page::page(&sized))
                 .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
         }
         if self.json {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLuns, Volume};
+use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, create_private_directory};
 use jetcell_workload::measurement::ArrayCounters;
 use jetcell_workload::{ConfigurationError, TestKind};
@@ -66,7 +66,7 @@ pub fn check_test(
 /// The arrays used by a run, and their concurrent maintenance: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
     mounted: Vec<MountedVolume>,
-    stop: Arc<AtomicBool>,
+    stop: Cancellation,
     /// Weak references for reading counters. They must not keep an array in use.
     watched_arrays: Vec<ArrayWithVolumes>,
 }
@@ -103,7 +103,8 @@ impl ArrayVolumes {
             let (array, lun) = array_and_lun(&directory);
             luns_of.entry(array).or_default().insert(directory, lun);
         }
-        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched_arrays: vec![] };
+        let mut volumes =
+            ArrayVolumes { mounted: vec![], stop: Cancellation::default(), watched_arrays: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
                 // The arrays before the failed one have already been started.
@@ -179,7 +180,7 @@ impl ArrayVolumes {
             let stop = self.stop.clone();
             beside = Some(std::thread::spawn(move || {
                 // Errors from a rebuild or a consistency point are reported when the array is closed.
-                let _ = used.maintain_until_stopped(None, &|| stop.load(Ordering::SeqCst));
+                let _ = used.maintain_until_stopped(None, &stop);
             }));
         }
         self.mounted.push(MountedVolume {
@@ -219,7 +220,7 @@ impl ArrayVolumes {
 
     /// Shuts the arrays down.
     pub fn close(self) -> Result<(), CommandError> {
-        self.stop.store(true, Ordering::SeqCst);
+        self.stop.cancel();
         self.mounted.into_iter().try_for_each(MountedVolume::close)
     }
 }

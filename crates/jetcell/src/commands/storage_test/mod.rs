@@ -11,13 +11,14 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_host::{Cancellation, Interrupt};
 use jetcell_input::Printable;
+use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{
-    ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, StopSignal, Verdict, run,
-    with_interrupted_options,
+    ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options,
 };
 
 pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
@@ -27,10 +28,7 @@ use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::console;
-use crate::file_replacement;
-use crate::live::{
-    MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen, restore_terminal,
-};
+use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// A storage test on the command line.
@@ -97,14 +95,10 @@ impl<T: TestCommand> StorageTest<T> {
             }
         };
         let monitor = RunMonitor::default();
-        let stop = StopSignal::default();
-        let interrupt = InterruptHandler { stop: stop.clone(), monitor: monitor.clone(), live };
-        if let Err(error) = ctrlc::set_handler({
-            let interrupt = interrupt.clone();
-            move || interrupt.request_stop()
-        }) {
-            print_error(format!("could not install the Ctrl-C handler: {error}"));
-            return CommandOutcome::CouldNotRun;
+        let stop = Cancellation::default();
+        let interrupt = interrupt(&stop, monitor.clone(), live);
+        if let Err(error) = interrupt.install() {
+            return CommandOutcome::could_not_run(error);
         }
         let backend = match io {
             IoInterface::Auto => Backend::Auto,
@@ -113,45 +107,36 @@ impl<T: TestCommand> StorageTest<T> {
         };
         let volumes = match ArrayVolumes::mount(arrays) {
             Ok(volumes) => volumes,
-            Err(failure) => {
-                print_error(failure);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(failure) => return CommandOutcome::could_not_run(failure),
         };
         let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
             Ok(engine) => engine,
             Err(error) => {
-                print_error(format!("could not start the I/O backend: {error}; try --io threads"));
-                return CommandOutcome::CouldNotRun;
+                return CommandOutcome::could_not_run(format!(
+                    "could not start the I/O backend: {error}; try --io threads"
+                ));
             }
         };
         let engine = match volumes.counters() {
             Some(read) => engine.with_array_counters(read),
             None => engine,
         };
-        let observers = start_observers(&monitor, interrupt, metrics.as_deref(), quiet);
+        let observers = start_observers(&monitor, interrupt, live, metrics.as_deref(), quiet);
         let finished = match observers.and_then(|observers| Ok((observers, power.start(profile.duration.0)?)))
         {
             Ok((mut observers, meter)) => {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
                 if let Err(failure) = volumes.close() {
-                    print_error(failure);
-                    return CommandOutcome::CouldNotRun;
+                    return CommandOutcome::could_not_run(failure);
                 }
                 finished.map(|finished| add_energy(finished, meter))
             }
-            Err(refusal) => {
-                print_error(refusal);
-                return CommandOutcome::CouldNotRun;
-            }
+            Err(refusal) => return CommandOutcome::could_not_run(refusal),
         };
         match finished {
             Ok(finished) => report(&finished, shown),
-            Err(error) => {
-                print_error(error);
-                CommandOutcome::CouldNotRun
-            }
+            Err(error) => CommandOutcome::could_not_run(error),
         }
     }
 
@@ -186,7 +171,8 @@ struct RunObservers {
 /// Starts the requested observers. If this fails, the run has not changed anything yet.
 fn start_observers(
     monitor: &RunMonitor,
-    interrupt: InterruptHandler,
+    interrupt: Interrupt,
+    live: bool,
     metrics: Option<&str>,
     quiet: bool,
 ) -> Result<RunObservers, CommandError> {
@@ -195,9 +181,7 @@ fn start_observers(
     if let Some(server) = &metrics {
         console::print_note(&format!("Metrics: {}", server.url()));
     }
-    let live = interrupt.live;
-    let screen =
-        live.then(|| Screen::open_for_run(monitor.clone(), move || interrupt.request_stop())).transpose()?;
+    let screen = live.then(|| Screen::open_for_run(monitor.clone(), interrupt)).transpose()?;
     let watcher = MonitorObserver::new(monitor.clone(), (!live && !quiet).then(RunProgressDisplay::new));
     Ok(RunObservers { watcher, _screen: screen, _metrics: metrics })
 }
@@ -208,30 +192,17 @@ fn add_energy(mut finished: FinishedRun, meter: MeteredRun) -> FinishedRun {
     finished
 }
 
-/// Ctrl-C handler.
-#[derive(Clone)]
-struct InterruptHandler {
-    stop: StopSignal,
-    monitor: RunMonitor,
-    live: bool,
-}
-
-impl InterruptHandler {
-    /// Requests the end of the run on the first call, and ends the process on the second.
-    fn request_stop(&self) {
-        if self.stop.is_set() {
-            restore_terminal();
-            std::process::exit(130);
-        }
-        self.stop.stop();
-        self.monitor.mark_stopping();
-        if !self.live {
+/// Returns the reaction to Ctrl-C: the first one requests the end of the run, and the second one ends the process.
+fn interrupt(stop: &Cancellation, monitor: RunMonitor, live: bool) -> Interrupt {
+    Interrupt::with_first(stop, move || {
+        monitor.mark_stopping();
+        if !live {
             // The terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
             let text = "jetcell: stopping cleanly; press Ctrl-C again to stop immediately";
             let _ = writeln!(std::io::stderr(), "{line_end}{text}");
         }
-    }
+    })
 }
 
 /// Stores the results before printing them, so they are not lost if the output pipe is closed.
@@ -253,12 +224,11 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
         }
     }
     if let Err(error) = stored {
-        print_error(format!(
+        return CommandOutcome::could_not_run(format!(
             "{}: could not write results: {error}; free some space, and check result.json for the stored \
              results",
             output.display()
         ));
-        return CommandOutcome::CouldNotRun;
     }
     match result.verdict {
         Verdict::Pass => CommandOutcome::Good,
@@ -283,8 +253,5 @@ enum ResultOutput {
 /// Stores the result of a test with its report.
 pub fn store(finished: &FinishedRun, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    file_replacement::replace_file(
-        &output.join("report.html"),
-        &jetcell_report::html(&finished.result, &finished.samples),
-    )
+    replace_output(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
 }

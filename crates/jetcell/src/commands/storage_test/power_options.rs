@@ -1,11 +1,12 @@
 //! Energy used by a run, from a meter that is read during the run or from the log of another meter.
 
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use jetcell_power::{EnergyEstimate, MeterKind, MeterScope, PowerLog};
+use jetcell_vfs::{UnfinishedFile, open_input};
 use jetcell_workload::result::{RunEnergy, RunResult};
 
 use crate::commands::power::{PowerRecording, RecordingThread, TariffOptions};
@@ -95,9 +96,12 @@ impl MeteredRun {
 }
 
 fn copy_log(from: &Path, to: &Path) -> Result<(), CommandError> {
-    fs::copy(from, to)
-        .map(drop)
-        .map_err(|error| format!("{} cannot be written: {error}", to.display()).into())
+    let copy = || {
+        let mut copy = UnfinishedFile::create(to)?;
+        io::copy(&mut open_input(from)?, &mut copy)?;
+        copy.finish()
+    };
+    copy().map_err(|error| format!("{} cannot be written: {error}", to.display()).into())
 }
 
 fn energy_of(

@@ -1,8 +1,6 @@
 //! Server side of the control socket, run by the process that uses the array.
 
-use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
+use jetcell_backup::{BackupProgress, TransferControl};
+use jetcell_host::{Cancellation, PrivateSocket, StoppableListener};
 
 use super::bounded_lines::{BoundedLineReader, LineRead};
 use super::{ControlReply, MAX_REQUEST, SOCKET, SocketPath};
@@ -24,96 +23,64 @@ use crate::outcome::CommandError;
 const MAX_CONNECTIONS: usize = 16;
 /// Timeout for a client to send its request and to receive a reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between two checks for new connections.
-const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Control socket of an array in use, through which other processes request operations. Dropping it
 /// interrupts operations and removes the socket.
-pub struct ControlSocket {
-    is_stopped: Arc<AtomicBool>,
-    listening: Option<JoinHandle<()>>,
+pub struct ControlSocket(Option<(Arc<BoundSocket>, JoinHandle<()>)>);
+
+/// The listening socket. It is removed before the directory of a long path is closed.
+struct BoundSocket {
+    socket: PrivateSocket,
+    _path: SocketPath,
 }
 
 impl ControlSocket {
     /// Starts listening. If the socket cannot be created, for example in a read-only directory, the array can still
     /// be used. In that case, a note reports that other commands cannot change the array.
     pub fn open(directory: &Path, used: Arc<ArrayInUse>) -> ControlSocket {
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let listening = listen(directory).and_then(|(listener, path)| {
-            let is_stopped = is_stopped.clone();
-            thread::Builder::new().name("control".into()).spawn(move || {
-                accept(&listener, &used, &is_stopped);
-                // If the socket cannot be removed here, the next process replaces it.
-                let _ = fs::remove_file(&path.path);
-            })
-        });
+        let listen = || -> io::Result<_> {
+            // No other process listens, because only the process that uses the array does.
+            let path = SocketPath::new(directory, SOCKET)?;
+            let bound = Arc::new(BoundSocket { socket: PrivateSocket::bind(&path.path)?, _path: path });
+            let served = bound.clone();
+            let serve = move || accept(served.socket.listener(), &used);
+            Ok((bound, thread::Builder::new().name("control".into()).spawn(serve)?))
+        };
         let note = |error| {
             console::print_note(&format!(
                 "{}: other commands cannot change the array while it is in use: {error}",
                 directory.join(SOCKET).display()
             ));
         };
-        ControlSocket { is_stopped, listening: listening.map_err(note).ok() }
+        ControlSocket(listen().map_err(note).ok())
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        self.is_stopped.store(true, Ordering::SeqCst);
-        if let Some(listening) = self.listening.take() {
+        if let Some((bound, listening)) = self.0.take() {
+            bound.socket.listener().stop();
             // If the thread panicked, it has already reported the panic.
             let _ = listening.join();
         }
     }
 }
 
-/// Creates a socket that is accessible only to its owner at all times. It replaces any socket left over from another
-/// process. No other process can be listening, because only the process that uses the array listens.
-fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
-    let path = SocketPath::new(directory, SOCKET)?;
-    match fs::symlink_metadata(&path.path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "a file with this name is not a socket; remove it",
-            ));
-        }
-        Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "a socket with this name belongs to another user; remove it",
-            ));
-        }
-        _ => {}
-    }
-    // Other users have no access to this directory.
-    let private = tempfile::Builder::new().prefix(".control").tempdir_in(directory)?;
-    let made = SocketPath::new(private.path(), SOCKET)?;
-    let listener = UnixListener::bind(&made.path)?;
-    listener.set_nonblocking(true)?;
-    fs::set_permissions(&made.path, fs::Permissions::from_mode(0o600))?;
-    fs::rename(&made.path, &path.path)?;
-    Ok((listener, path))
-}
-
-/// Serves clients until `is_stopped` is set and all clients have finished.
-fn accept(listener: &UnixListener, used: &ArrayInUse, is_stopped: &AtomicBool) {
+/// Serves clients until the listener is stopped and all clients have finished.
+fn accept(listener: &StoppableListener<UnixListener>, used: &ArrayInUse) {
     let open = AtomicUsize::new(0);
+    let stop = listener.cancellation();
     thread::scope(|scope| {
-        while !is_stopped.load(Ordering::SeqCst) {
-            let Ok((stream, _)) = listener.accept() else {
-                thread::sleep(ACCEPT_INTERVAL);
-                continue;
-            };
+        while let Some(stream) = listener.next(|_| ()) {
             if open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
                 open.fetch_sub(1, Ordering::SeqCst);
                 continue;
             }
             let serve = || {
                 // A disconnected client is not an error.
-                let _ = serve(stream, used, is_stopped);
+                let _ = serve(stream, used, stop);
                 open.fetch_sub(1, Ordering::SeqCst);
             };
             if thread::Builder::new().name("control".into()).spawn_scoped(scope, serve).is_err() {
@@ -124,18 +91,15 @@ fn accept(listener: &UnixListener, used: &ArrayInUse, is_stopped: &AtomicBool) {
 }
 
 /// Reads one request, runs it, and replies.
-fn serve(stream: UnixStream, used: &ArrayInUse, is_stopped: &AtomicBool) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
+fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Result<()> {
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let client =
-        ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: CancelToken::default() };
+    let client = ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: stop.child() };
     let mut lines = BoundedLineReader::new(stream, MAX_REQUEST)?;
     let began = Instant::now();
     let line = loop {
         match lines.read_line()? {
             LineRead::Line(line) => break line,
-            LineRead::Incomplete
-                if began.elapsed() < CLIENT_TIMEOUT && !is_stopped.load(Ordering::SeqCst) => {}
+            LineRead::Incomplete if began.elapsed() < CLIENT_TIMEOUT && !stop.is_cancelled() => {}
             LineRead::Incomplete | LineRead::Closed => return Ok(()),
         }
     };
@@ -150,7 +114,7 @@ fn serve(stream: UnixStream, used: &ArrayInUse, is_stopped: &AtomicBool) -> io::
     };
     let is_done = AtomicBool::new(false);
     let reply = thread::scope(|scope| {
-        scope.spawn(|| watch(&mut lines, &client.cancel, &is_done, is_stopped));
+        scope.spawn(|| watch(&mut lines, &client.cancel, &is_done));
         let answer = perform(&request, used, &client);
         is_done.store(true, Ordering::SeqCst);
         answer.map_or_else(|failure| ControlReply::Error(failure.to_string()), ControlReply::Answer)
@@ -159,12 +123,10 @@ fn serve(stream: UnixStream, used: &ArrayInUse, is_stopped: &AtomicBool) -> io::
     Ok(())
 }
 
-/// Interrupts the operation when the client disconnects, when it closes its direction of the connection, or when this
-/// process ends.
-fn watch(lines: &mut BoundedLineReader, cancel: &CancelToken, is_done: &AtomicBool, is_stopped: &AtomicBool) {
+/// Interrupts the operation when the client disconnects, or when it closes its direction of the connection.
+fn watch(lines: &mut BoundedLineReader, cancel: &Cancellation, is_done: &AtomicBool) {
     while !is_done.load(Ordering::SeqCst) {
-        let has_gone = matches!(lines.read_line(), Ok(LineRead::Closed) | Err(_));
-        if has_gone || is_stopped.load(Ordering::SeqCst) {
+        if matches!(lines.read_line(), Ok(LineRead::Closed) | Err(_)) {
             return cancel.cancel();
         }
     }
@@ -202,7 +164,7 @@ fn perform(
 #[derive(Clone)]
 struct ControlClient {
     stream: Arc<Mutex<UnixStream>>,
-    cancel: CancelToken,
+    cancel: Cancellation,
 }
 
 impl ControlClient {

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use jetcell_backup::CancelToken;
+use jetcell_backup::Cancellation;
+use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_nbd::{BlockExport, ListenAddress, NbdServer, NbdServerLimits};
 use serde_json::json;
@@ -23,7 +24,6 @@ use super::maintainer::ArrayInUse;
 use super::operation_context::ConcurrentActivity;
 use super::output_options::transfers_json;
 use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
-use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
@@ -93,8 +93,8 @@ impl RaidServeArgs {
             (None, Some(path)) => ListenAddress::Unix(absolute(path)?),
             (None, None) => ListenAddress::Unix(absolute(&self.start.array)?.join(SOCKET)),
         };
-        let cancel = CancelToken::default();
-        stop_on_signals(cancel.clone())?;
+        let cancel = Cancellation::default();
+        cancel_on_signals(&cancel)?;
         let RunningContent { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
         let (shared, devices) = self.devices(content, &name);
         let limits = NbdServerLimits { connections: self.connections.into(), ..NbdServerLimits::default() };
@@ -119,7 +119,7 @@ impl RaidServeArgs {
         let control = ControlSocket::open(&self.start.array, used.clone());
         let stopper = server.stopper();
         let running = thread::spawn(move || server.run());
-        let result = used.maintain_until_stopped(Some(MAX_UNCOMMITTED), &|| cancel.is_cancelled());
+        let result = used.maintain_until_stopped(Some(MAX_UNCOMMITTED), &cancel);
         stopper.stop();
         let ended = running.join();
         drop(control);

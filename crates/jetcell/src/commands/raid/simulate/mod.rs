@@ -15,10 +15,9 @@ use clap::Args;
 use jetcell_disk_simulation::config::EXAMPLE;
 use jetcell_disk_simulation::{Config, ExperimentResults, run};
 use jetcell_report::{ReportTable, table_text, tables_markdown, wrap};
-use jetcell_vfs::read_input;
+use jetcell_vfs::{read_input, replace_output};
 
 use crate::console;
-use crate::file_replacement;
 use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
@@ -95,7 +94,7 @@ impl RaidSimulateArgs {
         });
         let experiment = experiment.map_err(|error| error.to_string())?;
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => file_replacement::replace_file(path, &text()).map_err(|error| {
+            Some(path) => replace_output(path, &text()).map_err(|error| {
                 CommandError::from(format!("{}: cannot be written: {error}", path.display()))
             }),
             None => Ok(()),

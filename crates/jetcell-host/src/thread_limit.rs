@@ -33,17 +33,5 @@ fn start_all(count: usize, mut start: impl FnMut() -> io::Result<()>) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_of_startable_threads_is_measured() {
-        assert!(try_threads(40).is_ok());
-        let mut left = 7;
-        let failed = start_all(9, || {
-            left -= 1;
-            if left < 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        assert_eq!(failed.unwrap_err().0, 7);
-    }
-}
+#[path = "thread_limit_tests.rs"]
+mod tests;

@@ -1,11 +1,9 @@
-//! Progress line on a terminal. The line is never wider than the terminal.
+//! Progress on standard error: a line that is redrawn on a terminal, and otherwise a line now and then.
 
-use std::io::IsTerminal;
-use std::time::Duration;
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::console;
 
 /// Width of the bar in characters.
 const BAR_WIDTH: usize = 20;
@@ -18,13 +16,74 @@ const MIN_TITLE_WIDTH: usize = 8;
 /// Interval between two steps of the spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Interval between redraws of a progress line.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Returns the number of columns of the terminal on standard error, or a usual number if it is unknown.
+pub fn terminal_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(stderr());
+    size.ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0).unwrap_or(80).max(20)
+}
+
+/// Progress of long work, which is shown when an update is due.
+pub struct ProgressReport {
+    /// Progress line on a terminal. It exists only after the first update, so short work has none.
+    line: Option<ProgressLine>,
+    is_terminal: bool,
+    /// Time of the last update.
+    shown: Instant,
+    plain_interval: Duration,
+}
+
+impl ProgressReport {
+    /// Interval of plain lines, where standard error is not a terminal.
+    pub const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+    /// Interval of plain lines for work that takes hours.
+    pub const LONG_PLAIN_INTERVAL: Duration = Duration::from_secs(60);
+
+    /// Creates a report whose first update is due after an interval.
+    pub fn new(plain_interval: Duration) -> ProgressReport {
+        let is_terminal = stderr().is_terminal();
+        ProgressReport { line: None, is_terminal, shown: Instant::now(), plain_interval }
+    }
+
+    /// Returns the progress line, or `None` if plain lines are due instead.
+    pub fn line(&self) -> Option<&ProgressLine> {
+        self.line.as_ref()
+    }
+
+    /// Returns true if an update is due. The next one is due after an interval.
+    pub fn is_due(&mut self) -> bool {
+        let interval = if self.is_terminal { REDRAW_INTERVAL } else { self.plain_interval };
+        let is_due = self.shown.elapsed() >= interval;
+        if is_due {
+            self.shown = Instant::now();
+            self.line = self.line.take().or_else(ProgressLine::new);
+        }
+        is_due
+    }
+
+    /// Hides the line while `write` runs.
+    pub fn suspend(&self, write: impl FnOnce()) {
+        match &self.line {
+            Some(line) => line.suspend(write),
+            None => write(),
+        }
+    }
+
+    /// Removes the line from the terminal.
+    pub fn clear(&mut self) {
+        self.line = None;
+    }
+}
+
 /// A progress line that is redrawn until it is dropped.
 pub struct ProgressLine(ProgressBar);
 
 impl ProgressLine {
     /// Creates a progress line on standard error, or returns `None` if standard error is not a terminal.
     pub fn new() -> Option<ProgressLine> {
-        if !std::io::stderr().is_terminal() {
+        if !stderr().is_terminal() {
             return None;
         }
         let bar = ProgressBar::new_spinner();
@@ -38,7 +97,7 @@ impl ProgressLine {
 
     /// Shows a title, the completed share if it is known, and comma-separated details, the most important first.
     pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
-        let width = console::terminal_width().saturating_sub(SPINNER_WIDTH);
+        let width = terminal_width().saturating_sub(SPINNER_WIDTH);
         self.0.set_message(line(width, &jetcell_input::printable(title), share, details));
     }
 
@@ -85,40 +144,5 @@ fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_progress_line_drops_the_least_important_parts_to_fit() {
-        let details = "55s left, 40 IOPS, read 2.00 ms, write 4.00 ms";
-        let line_of_width = |width| line(width, "measuring", Some(0.425), details);
-        assert_eq!(line_of_width(100), format!("measuring ████████░░░░░░░░░░░░  42 %  {details}"));
-        assert_eq!(
-            line_of_width(70),
-            "measuring ████████░░░░░░░░░░░░  42 %  55s left, 40 IOPS, read 2.00 ms"
-        );
-        assert_eq!(line_of_width(54), "measuring  42 %  55s left, 40 IOPS, read 2.00 ms");
-        assert_eq!(line_of_width(40), "measuring  42 %  55s left, 40 IOPS");
-        assert_eq!(line_of_width(26), "measuring  42 %  55s left");
-        assert_eq!(line_of_width(20), "measuring  42 %");
-        assert_eq!(line(20, "a very long name of a table", Some(1.0), ""), "a very long n… 100 %");
-        assert_eq!(line(12, "no share", None, "1 so far"), "no share");
-        for width in 15..120 {
-            for title in ["t", "measuring", "a very long name of a table in a database"] {
-                for share in [None, Some(0.0), Some(0.999), Some(1.0)] {
-                    let text = line(width, title, share, details);
-                    assert!(text.chars().count() <= width, "{width}: {text}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_share_is_between_zero_and_one_hundred_percent() {
-        assert_eq!(
-            [completed_share(0, 4), completed_share(1, 4), completed_share(9, 4), completed_share(0, 0)]
-                .map(Option::unwrap),
-            [0.0, 0.25, 1.0, 1.0]
-        );
-    }
-}
+#[path = "progress_line_tests.rs"]
+mod tests;

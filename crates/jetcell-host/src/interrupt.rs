@@ -1,0 +1,110 @@
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal cancels the work, and the second one ends the process.
+
+use std::{fmt, process};
+
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::remove_unfinished_outputs;
+
+use crate::Cancellation;
+
+/// Exit code of a process that the user interrupted.
+const INTERRUPTED: i32 = 130;
+
+type Action = Box<dyn Fn() + Send + Sync>;
+
+/// Actions before an interrupted process exits.
+static AT_EXIT: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
+
+/// Adds an action that is run before a second signal ends the process, such as restoring the terminal.
+pub fn at_exit(action: impl Fn() + Send + 'static) {
+    AT_EXIT.lock().push(Box::new(action));
+}
+
+/// Makes the first signal cancel the work, and the second one end the process.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn cancel_on_signals(cancellation: &Cancellation) -> Result<(), InterruptError> {
+    Interrupt::new(cancellation).install()
+}
+
+/// The reaction to signals, and to a key that stands for Ctrl-C. Clones share their state.
+#[derive(Clone)]
+pub struct Interrupt(Arc<InterruptActions>);
+
+struct InterruptActions {
+    cancellation: Cancellation,
+    on_first: Action,
+    on_second: Action,
+}
+
+impl Interrupt {
+    /// Creates a reaction: the first signal cancels the work, and the second one ends the process.
+    pub fn new(cancellation: &Cancellation) -> Interrupt {
+        Interrupt::with_actions(cancellation, || (), exit)
+    }
+
+    /// Like [`Interrupt::new`], but `on_first` also runs at the first signal, after the cancellation.
+    pub fn with_first(cancellation: &Cancellation, on_first: impl Fn() + Send + Sync + 'static) -> Interrupt {
+        Interrupt::with_actions(cancellation, on_first, exit)
+    }
+
+    /// Like [`Interrupt::new`], but later signals run `on_second` and do not end the process, because the work must
+    /// clean up.
+    pub fn without_exit(
+        cancellation: &Cancellation,
+        on_second: impl Fn() + Send + Sync + 'static,
+    ) -> Interrupt {
+        Interrupt::with_actions(cancellation, || (), on_second)
+    }
+
+    fn with_actions(
+        cancellation: &Cancellation,
+        on_first: impl Fn() + Send + Sync + 'static,
+        on_second: impl Fn() + Send + Sync + 'static,
+    ) -> Interrupt {
+        let (on_first, on_second) = (Box::new(on_first), Box::new(on_second));
+        Interrupt(Arc::new(InterruptActions { cancellation: cancellation.clone(), on_first, on_second }))
+    }
+
+    /// Installs the handler for signals.
+    ///
+    /// # Errors
+    /// The handler cannot be installed.
+    pub fn install(&self) -> Result<(), InterruptError> {
+        let interrupt = self.clone();
+        ctrlc::set_handler(move || interrupt.press()).map_err(InterruptError)
+    }
+
+    /// Reacts as to a signal.
+    pub fn press(&self) {
+        if self.0.cancellation.is_cancelled() {
+            return (self.0.on_second)();
+        }
+        self.0.cancellation.cancel();
+        (self.0.on_first)();
+    }
+}
+
+/// Ends the process after the actions of [`at_exit`], and removes incomplete output files.
+fn exit() {
+    AT_EXIT.lock().iter().for_each(|action| action());
+    remove_unfinished_outputs();
+    process::exit(INTERRUPTED);
+}
+
+/// The handler for signals cannot be installed.
+#[derive(Debug)]
+pub struct InterruptError(ctrlc::Error);
+
+impl fmt::Display for InterruptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not install the Ctrl-C handler: {}", self.0)
+    }
+}
+
+impl std::error::Error for InterruptError {}
+
+#[cfg(test)]
+#[path = "interrupt_tests.rs"]
+mod tests;

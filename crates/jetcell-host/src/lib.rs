@@ -1,0 +1,34 @@
+//! Cancellation, pacing, signals, progress, listeners and limits of the process, for commands and servers.
+//!
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod cancellation;
+#[cfg(feature = "interrupt")]
+mod interrupt;
+#[cfg(feature = "listen")]
+mod listener;
+mod memory_limit;
+mod pacer;
+#[cfg(feature = "listen")]
+mod private_socket;
+mod process;
+#[cfg(feature = "progress")]
+mod progress_line;
+mod thread_limit;
+
+pub use cancellation::Cancellation;
+#[cfg(feature = "interrupt")]
+pub use interrupt::{Interrupt, InterruptError, at_exit, cancel_on_signals};
+#[cfg(feature = "listen")]
+pub use listener::StoppableListener;
+pub use memory_limit::{MemoryLimit, memory_limit};
+pub use pacer::{Pacer, Rate};
+#[cfg(feature = "listen")]
+pub use private_socket::PrivateSocket;
+pub use process::{
+    field, host_name, kibibytes_field, peak_resident_bytes, processor_seconds, processor_ticks,
+};
+#[cfg(feature = "progress")]
+pub use progress_line::{ProgressLine, ProgressReport, completed_share, terminal_width};
+pub use thread_limit::try_threads;
