@@ -138,9 +138,9 @@ impl FleetStore {
             if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;
             }
-            replace_output(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
+            replace_output(&self.directory.join("report.html"), fleet_html(&fleet, &results))?;
             // This file is written last, so its existence means that the directory is complete.
-            replace_output(&self.directory.join("fleet.json"), &fleet.to_json())?;
+            replace_output(&self.directory.join("fleet.json"), fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
         written().map_err(|error| {

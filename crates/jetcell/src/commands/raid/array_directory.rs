@@ -168,7 +168,7 @@ impl ArrayDirectory {
         };
         let text = toml::to_string(&stored).map_err(|error| write_error(&error))?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
-        replace_output(&self.path.join(STATE_FILE), &format!("{head}{text}"))
+        replace_output(&self.path.join(STATE_FILE), format!("{head}{text}"))
             .map_err(|error| write_error(&error))
     }
 

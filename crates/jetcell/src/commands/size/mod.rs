@@ -116,7 +116,7 @@ impl SizeArgs {
             .collect();
         let sized = SizingWithRisk { sizing, risks };
         if let Some(target) = &self.html {
-            replace_output(target, &page::page(&sized))
+            replace_output(target, page::page(&sized))
                 .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
         }
         if self.json {

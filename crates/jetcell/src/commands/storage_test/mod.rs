@@ -253,5 +253,5 @@ enum ResultOutput {
 /// Stores the result of a test with its report.
 pub fn store(finished: &FinishedRun, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    replace_output(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
+    replace_output(&output.join("report.html"), jetcell_report::html(&finished.result, &finished.samples))
 }

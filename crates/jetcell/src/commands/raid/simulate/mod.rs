@@ -94,7 +94,7 @@ impl RaidSimulateArgs {
         });
         let experiment = experiment.map_err(|error| error.to_string())?;
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => replace_output(path, &text()).map_err(|error| {
+            Some(path) => replace_output(path, text()).map_err(|error| {
                 CommandError::from(format!("{}: cannot be written: {error}", path.display()))
             }),
             None => Ok(()),
