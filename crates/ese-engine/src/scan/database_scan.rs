@@ -180,8 +180,7 @@ impl DatabaseScan {
         drop(self.work.lock());
     }
 
-    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None`
-    /// if no scan is running.
+    /// Performs one read if it is due. Returns the time until the next read, or `None` if no scan is running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
