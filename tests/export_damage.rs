@@ -7,7 +7,7 @@ use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_export::{
-    ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT, Rendering,
+    ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT, RenderingOptions,
     Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
@@ -26,7 +26,7 @@ fn run(path: &Path, format: ExportFormat, output: &Path, force: bool) -> Result<
         deleted: true,
         force,
         row_limit: ROW_LIMIT,
-        rendering: Rendering::default(),
+        rendering: RenderingOptions::default(),
     };
     export(&vfs, path, &options, &mut |_, _| {})
 }

@@ -8,7 +8,7 @@ use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, Instan
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
 use jetcell_export::{
-    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
@@ -65,7 +65,7 @@ fn values_over_the_row_limit_are_written_to_files() {
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
-        rendering: Rendering::default(),
+        rendering: RenderingOptions::default(),
     };
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let exported = export(&vfs, &path, &options, &mut |_, _| {}).unwrap();

@@ -8,8 +8,8 @@ use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, Instan
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
 use jetcell_export::{
-    ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection,
-    export,
+    ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions,
+    Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
@@ -89,7 +89,7 @@ fn the_web_cache_export_has_container_names_times_and_headers() {
             deleted: false,
             force: false,
             row_limit: ROW_LIMIT,
-            rendering: Rendering { profile, ..Rendering::default() },
+            rendering: RenderingOptions { profile, ..RenderingOptions::default() },
         };
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
         export(&vfs, &path, &options, &mut |_, _| {}).unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_export::Rendering;
+use jetcell_export::RenderingOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
@@ -42,10 +42,10 @@ pub fn open(
     allow_dirty: bool,
     allow_in_use: bool,
 ) -> PyResult<PyDatabase> {
-    let rendering = Rendering {
+    let rendering = RenderingOptions {
         profile: self::profile(profile)?,
         currency: self::currency(currency)?,
-        ..Rendering::default()
+        ..RenderingOptions::default()
     };
     let options = OpenOptions { rendering, damage: self::damage(damage)?, allow_dirty, allow_in_use };
     let handle = py.detach(|| DatabaseHandle::open(path, options))?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jetcell_export::{ExportIssue, ExportIssues, ExportView, Rendering, SourceDatabase};
+use jetcell_export::{ExportIssue, ExportIssues, ExportView, RenderingOptions, SourceDatabase};
 use jetcell_vfs::{RealOptions, RealVfs, is_locked};
 
 use crate::errors::LocatedError;
@@ -11,7 +11,7 @@ use crate::options::DamagePolicy;
 
 /// Options with which a database is opened.
 pub struct OpenOptions {
-    pub rendering: Rendering,
+    pub rendering: RenderingOptions,
     pub damage: DamagePolicy,
     pub allow_dirty: bool,
     pub allow_in_use: bool,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use testkit::{TestRequirement, skip};
 
 use jetcell_lab::durability::{
-    BrokenPromise, DurabilityDamage, DurabilityJournalHeader, DurabilityVerification, FailureLevel, Journal,
-    MemoryWitness, OperationNumber, StorageOperationKind, TestedStorage, verify, write,
+    BrokenPromise, DurabilityJournalHeader, DurabilityVerification, FailureLevel, Journal, MemoryWitness,
+    OperationDamage, OperationNumber, StorageOperationKind, TestedStorage, verify, write,
 };
 use jetcell_vfs::{
     CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, RealOptions, RealVfs, SimVfs,
@@ -153,13 +153,13 @@ impl LyingDisk {
             LyingDisk::EngineLogSyncs => finding.kind == StorageOperationKind::Transaction,
             LyingDisk::LostWrite => {
                 finding.kind == StorageOperationKind::LogWrite
-                    && matches!(finding.damage, DurabilityDamage::Lost | DurabilityDamage::Reordered)
+                    && matches!(finding.damage, OperationDamage::Lost | OperationDamage::Reordered)
             }
             LyingDisk::TornWrite => {
                 finding.kind == StorageOperationKind::LogWrite
                     && matches!(
                         finding.damage,
-                        DurabilityDamage::Torn | DurabilityDamage::Unreadable | DurabilityDamage::Reordered
+                        OperationDamage::Torn | OperationDamage::Unreadable | OperationDamage::Reordered
                     )
             }
         }

@@ -60,7 +60,7 @@ pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severit
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 pub use crate::options::{CheckOptions, CheckPhase, CheckProgress, CheckProgressFn};
 pub use crate::page_status::PageCounts;
-pub use crate::report::{CheckOutcome, FileReport, PageSummary, RequiredLogs};
+pub use crate::report::{CheckOutcome, FileReport, PageStateCounts, RequiredLogs};
 pub use crate::structure::{StructureSummary, TableSummary};
 
 /// Compiles the example in the README as a test.

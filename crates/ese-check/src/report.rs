@@ -40,7 +40,7 @@ pub struct FileReport {
     /// Format version from the header.
     pub version: Option<String>,
     /// Number of database pages in each state.
-    pub pages: Option<PageSummary>,
+    pub pages: Option<PageStateCounts>,
     /// Number of log segments of each kind.
     pub segments: Option<SegmentCounts>,
     /// Generation of a log.
@@ -77,7 +77,7 @@ fn format_name<S: Serializer>(format: &EseFileKind, serializer: S) -> Result<S::
 
 /// Number of pages in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct PageSummary {
+pub struct PageStateCounts {
     /// Number of pages in the file.
     pub total: u64,
     /// Last page that the database owns.
@@ -108,9 +108,9 @@ pub struct PageSummary {
     pub missing: u64,
 }
 
-impl PageSummary {
-    pub(crate) fn new(total: u32, owned: u32, first: u32, counts: &PageCounts) -> PageSummary {
-        PageSummary {
+impl PageStateCounts {
+    pub(crate) fn new(total: u32, owned: u32, first: u32, counts: &PageCounts) -> PageStateCounts {
+        PageStateCounts {
             total: total.into(),
             owned: owned.into(),
             first: first.into(),

@@ -101,8 +101,8 @@ pub use options::{DatabaseOptions, InstanceOptions};
 pub use pace::MaintenanceThrottle;
 pub use page_exchange::{PageDirection, PageRequests};
 pub use recovery::{
-    ComparisonResult, CopyFindings, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison,
-    RecoveryPlan, RecoverySet, RecoverySummary, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,
+    ComparisonResult, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison, RecoveryPlan,
+    RecoverySet, RecoverySummary, ReplayFindings, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,
 };
 pub use scan::{MaintenanceTurn, PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};

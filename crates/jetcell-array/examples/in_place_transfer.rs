@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use jetcell_array::{Array, AssembleOptions, CreateArrayOptions, Level, Volume};
+use jetcell_array::{Array, AssembleOptions, CreateArrayOptions, RaidLevel, Volume};
 use jetcell_vfs::{
     Clock, File, IoBuffer, IoReason, OpenMode, RealClock, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
 };
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for round in 0..=rounds {
         let options = CreateArrayOptions {
             force: true,
-            ..CreateArrayOptions::new(Level::RaidDp { prime: 17 }, round.into())
+            ..CreateArrayOptions::new(RaidLevel::RaidDp { prime: 17 }, round.into())
         };
         Array::create(&*vfs, &members, &options)?;
         let array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;

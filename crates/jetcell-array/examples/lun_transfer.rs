@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_array::{
-    Array, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, Level, LunVolume, WriteLogOptions,
+    Array, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, LunVolume, RaidLevel, WriteLogOptions,
 };
 use jetcell_vfs::{Clock, OpenMode, RealClock, RealOptions, RealVfs, Vfs};
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for member in &members {
         vfs.open(member, OpenMode::CreateNew)?.grow(MEMBER_BYTES)?;
     }
-    Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 1))?;
+    Array::create(&*vfs, &members, &CreateArrayOptions::new(RaidLevel::RaidDp { prime: 17 }, 1))?;
     let array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
     let log = WriteLogOptions { bytes: LOG_BYTES, ..WriteLogOptions::new(vfs, log.into()) };
     let mut volume = LunVolume::create(array, &log)?;

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level, ScrubReport};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel, ScrubReport};
 use jetcell_vfs::{
     Clock, IoBuffer, IoReason, OpenMode, RealClock, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
 };
@@ -96,7 +96,7 @@ fn main() -> Result<(), BoxedError> {
         Ok(path)
     };
     let members: Vec<PathBuf> = (0..MEMBERS).map(make).collect::<Result<_, _>>()?;
-    Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::Raid6, 1))?;
+    Array::create(&*vfs, &members, &CreateArrayOptions::new(RaidLevel::Raid6, 1))?;
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
     let blocks = (TRANSFER / BLOCK) as u64;
     for transfer in 0..array.layout().blocks() / blocks {

@@ -8,7 +8,9 @@
 //! `JETCELL_ARRAY_SEED` sets the first seed.
 
 use jetcell_raid_models::simulation::weibull::Weibull;
-use jetcell_raid_models::simulation::{AfterLoss, EventDistributions, LossSimulation, SimulationEffort};
+use jetcell_raid_models::simulation::{
+    AfterLossAction, EventDistributions, LossSimulation, SimulationEffort,
+};
 use jetcell_raid_models::units::{Hours, PerHour};
 use jetcell_raid_models::{
     DriveSet, EventRates, GeneralModelRules, MarkovModel, chain::MarkovChain, diagram::StateDiagram,
@@ -20,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::history_tests::environment;
 use crate::test_array::TestArray;
-use crate::{ArrayError, ArrayRefusal, ArrayState, Level, ScrubReport};
+use crate::{ArrayError, ArrayRefusal, ArrayState, RaidLevel, ScrubReport};
 
 /// Duration of a mission in hours (five years).
 const MISSION: f64 = 43_800.0;
@@ -75,7 +77,7 @@ struct SimulatedMember {
 
 impl LifeParameters {
     fn new(
-        level: Level,
+        level: RaidLevel,
         data: u32,
         parities: u32,
         laws: EventDistributions,
@@ -103,7 +105,7 @@ impl LifeParameters {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }
 
-    fn with_constant_rates(level: Level, data: u32, parities: u32, rates: &EventRates) -> LifeParameters {
+    fn with_constant_rates(level: RaidLevel, data: u32, parities: u32, rates: &EventRates) -> LifeParameters {
         let scrubs = ScrubSchedule::Random(rates.scrub.mean().unwrap().get());
         LifeParameters::new(level, data, parities, EventDistributions::exponential(rates).unwrap(), scrubs)
     }
@@ -115,7 +117,7 @@ impl LifeParameters {
     }
 
     fn losses_by_simulation(&self) -> (f64, f64) {
-        let mut experiment = LossSimulation::new(self.set, self.laws, MISSION, AfterLoss::End, false);
+        let mut experiment = LossSimulation::new(self.set, self.laws, MISSION, AfterLossAction::End, false);
         experiment.rules = GeneralModelRules::for_arrays();
         let effort = SimulationEffort { seed: 1, precision: 1e-5, lives: 50_000 };
         let estimate = experiment.estimate(effort, |_| ()).unwrap();
@@ -364,11 +366,11 @@ fn rates([failure, latent, restore, scrub]: [f64; 4]) -> EventRates {
 #[test]
 fn data_loss_at_constant_rates_matches_the_markov_chain() {
     for (level, data, parities, hours) in [
-        (Level::Mirror, 1, 1, [15_000.0, 20_000.0, 300.0, 900.0]),
-        (Level::Raid5, 3, 1, [25_000.0, 60_000.0, 300.0, 900.0]),
-        (Level::Mirror, 1, 2, [9_000.0, 9_000.0, 1_000.0, 600.0]),
-        (Level::Raid6, 3, 2, [14_000.0, 20_000.0, 1_000.0, 600.0]),
-        (Level::RaidDp { prime: 17 }, 3, 2, [14_000.0, 20_000.0, 1_000.0, 600.0]),
+        (RaidLevel::Mirror, 1, 1, [15_000.0, 20_000.0, 300.0, 900.0]),
+        (RaidLevel::Raid5, 3, 1, [25_000.0, 60_000.0, 300.0, 900.0]),
+        (RaidLevel::Mirror, 1, 2, [9_000.0, 9_000.0, 1_000.0, 600.0]),
+        (RaidLevel::Raid6, 3, 2, [14_000.0, 20_000.0, 1_000.0, 600.0]),
+        (RaidLevel::RaidDp { prime: 17 }, 3, 2, [14_000.0, 20_000.0, 1_000.0, 600.0]),
     ] {
         let rates = rates(hours);
         let world = LifeParameters::with_constant_rates(level, data, parities, &rates);
@@ -408,8 +410,8 @@ fn data_loss_with_wear_and_scrubs_matches_monte_carlo() {
         scrub: Some(law(0.0, INTERVAL / 2.0 / 0.889_6, 1.79)),
     };
     for (level, data, parities, laws) in [
-        (Level::Raid5, 3, 1, laws(25_000.0, 60_000.0, 300.0)),
-        (Level::RaidDp { prime: 17 }, 3, 2, laws(14_000.0, 16_000.0, 900.0)),
+        (RaidLevel::Raid5, 3, 1, laws(25_000.0, 60_000.0, 300.0)),
+        (RaidLevel::RaidDp { prime: 17 }, 3, 2, laws(14_000.0, 16_000.0, 900.0)),
     ] {
         let world = LifeParameters::new(level, data, parities, laws, ScrubSchedule::Periodic(INTERVAL));
         let lives = world.lives();

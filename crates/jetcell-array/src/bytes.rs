@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Level;
+    use crate::RaidLevel;
     use crate::test_array::TestArray;
 
     const BLOCKS: u64 = 24;
@@ -164,7 +164,7 @@ mod tests {
         /// Compares byte ranges on an array with a buffer in memory. Blocks without content must be zeros.
         #[test]
         fn byte_ranges_are_written_zeroed_and_read(steps in steps(), lost in 0usize..3) {
-            let mut tested = TestArray::new(Level::Raid6, 5, 1);
+            let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
             (0..lost).for_each(|slot| tested.array().fail(slot).unwrap());
             let array = tested.array();
             let end = BLOCKS * BLOCK as u64;

@@ -9,7 +9,7 @@ use rand::Rng;
 
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::test_array::{SHAPES, TestArray, ZONES, is_io_error};
-use crate::{ArrayState, Level, Result};
+use crate::{ArrayState, RaidLevel, Result};
 
 /// An array whose damage never exceeds what its level tolerates.
 struct ArrayHistory {
@@ -176,9 +176,9 @@ impl ArrayHistory {
     /// Adds a data column if the level permits it.
     fn grow(&mut self) {
         let level = self.tested.level;
-        let added = if let Level::Raid10 { copies } = level { copies } else { 1 };
+        let added = if let RaidLevel::Raid10 { copies } = level { copies } else { 1 };
         let slots = self.tested.array().layout().slots + added;
-        if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
+        if level == RaidLevel::Mirror || !level.member_counts().any(|count| count == slots) {
             return;
         }
         let files: Vec<_> = (0..added).map(|_| self.tested.new_file()).collect();
@@ -264,8 +264,11 @@ fn reads_past_the_tolerated_failures_fail_or_are_correct() {
         history.tested.restart();
         // In the same rows, one more member is damaged than the level can recover.
         let count = level.tolerance(slots) + 1;
-        let first =
-            if matches!(level, Level::Raid10 { .. }) { 0 } else { history.tested.rng.random_range(0..slots) };
+        let first = if matches!(level, RaidLevel::Raid10 { .. }) {
+            0
+        } else {
+            history.tested.rng.random_range(0..slots)
+        };
         for slot in (first..first + count).map(|slot| slot % slots) {
             let path = history.tested.members[slot].clone();
             for row in 0..24 {

@@ -51,7 +51,7 @@ pub use array::{
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, ArrayRefusal, Result, WriteLogError};
-pub use geometry::{ArrayLayout, BLOCK, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
+pub use geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_SLOTS, RaidLevel, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{
     CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLuns, SnapshotStatus, WriteLogOptions,

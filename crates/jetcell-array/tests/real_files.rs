@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateArrayOptions, Level};
+use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel};
 use jetcell_vfs::{IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 
 fn file(vfs: &dyn Vfs, directory: &tempfile::TempDir, name: &str) -> PathBuf {
@@ -24,8 +24,10 @@ fn an_array_on_real_files_survives_losing_two_members() {
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let mut members: Vec<PathBuf> =
         (0..6).map(|member| file(&*vfs, &directory, &format!("m{member}"))).collect();
-    let options =
-        CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 5) };
+    let options = CreateArrayOptions {
+        journal_images: 64,
+        ..CreateArrayOptions::new(RaidLevel::RaidDp { prime: 17 }, 5)
+    };
     Array::create(&*vfs, &members, &options).unwrap();
 
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).unwrap();

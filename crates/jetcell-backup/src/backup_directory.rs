@@ -36,7 +36,7 @@ pub struct PartialBackup {
     pub began_unix_ms: i64,
     /// Databases of the backup, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
-    pub databases: Vec<PartialDatabase>,
+    pub databases: Vec<PartialDatabaseCopy>,
 }
 
 impl PartialBackup {
@@ -53,7 +53,7 @@ impl PartialBackup {
 /// Copy progress of one database in an interrupted backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PartialDatabase {
+pub struct PartialDatabaseCopy {
     pub file: FileName,
     /// Database state. The copied pages can be reused only if this state has not changed.
     pub identity: String,
@@ -152,7 +152,7 @@ impl BackupDirectory {
     }
 
     /// Records a database's progress. The ranges that it lists must already be durable.
-    pub fn save_database(&self, database: PartialDatabase) -> Result<()> {
+    pub fn save_database(&self, database: PartialDatabaseCopy) -> Result<()> {
         {
             let mut partial = self.partial.lock();
             partial.databases.retain(|known| known.file != database.file);

@@ -8,7 +8,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::FileName;
 
-use crate::backup_directory::{BackupDirectory, PartialDatabase};
+use crate::backup_directory::{BackupDirectory, PartialDatabaseCopy};
 use crate::error::{BackupError, Result};
 use crate::manifest::{MAX_BAD_PAGES, StoredBadPage, StoredDatabase, StoredPageCounts};
 use crate::options::BackupOptions;
@@ -18,7 +18,7 @@ use crate::transfer_control::TransferMeter;
 
 /// The copy of one database in a backup, while it is being written. The header is written last.
 pub struct DatabaseCopy {
-    state: PartialDatabase,
+    state: PartialDatabaseCopy,
     writer: RangeWriter,
     page_bytes: usize,
     /// Number of bytes that an interrupted backup had already copied.
@@ -34,7 +34,7 @@ impl DatabaseCopy {
         destination: &BackupDirectory,
         source @ (size, _): (PageSize, u64),
         (name, identity): (FileName, String),
-        earlier: Option<&PartialDatabase>,
+        earlier: Option<&PartialDatabaseCopy>,
         gauge: &TransferMeter,
     ) -> Result<DatabaseCopy> {
         let page_bytes = size.bytes();
@@ -48,7 +48,7 @@ impl DatabaseCopy {
         let mut writer = RangeWriter::new(destination.create(&name)?);
         // Write zeros in place of both header copies. The file is not a valid database until the header is written.
         writer.push(&vec![0; 2 * page_bytes])?;
-        let state = PartialDatabase {
+        let state = PartialDatabaseCopy {
             file: name,
             identity,
             ranges: String::new(),

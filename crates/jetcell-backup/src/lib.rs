@@ -56,4 +56,4 @@ pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
 pub use crate::transfer_control::{BackupProgress, TransferControl};
-pub use crate::verify::{BackupVerification, VerifyOptions, VerifySubset, verify};
+pub use crate::verify::{BackupVerification, VerificationSubset, VerifyOptions, verify};

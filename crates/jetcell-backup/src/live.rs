@@ -7,7 +7,7 @@ use jetcell_input::hex::hex64;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, Vfs};
 
-use crate::backup_directory::{BackupDirectory, PartialBackup, PartialDatabase};
+use crate::backup_directory::{BackupDirectory, PartialBackup, PartialDatabaseCopy};
 use crate::chain::check_continues;
 use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::database_copy::DatabaseCopy;
@@ -142,11 +142,10 @@ impl LiveBackup<'_> {
         let mut needed = 0;
         for (database, name) in backup.databases().iter().zip(names) {
             let identity = identity(database);
-            let earlier = self
-                .earlier
-                .databases
-                .iter()
-                .find(|earlier: &&PartialDatabase| earlier.file == name && earlier.identity == identity);
+            let earlier =
+                self.earlier.databases.iter().find(|earlier: &&PartialDatabaseCopy| {
+                    earlier.file == name && earlier.identity == identity
+                });
             let source = (database.page_size(), database.file_bytes()?);
             let copy = DatabaseCopy::begin(self.destination, source, (name, identity), earlier, gauge)?;
             let reader = backup.read_pages(database, copy.read_options(self.options))?;

@@ -12,7 +12,7 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
-use crate::backup_directory::{BackupDirectory, PartialDatabase};
+use crate::backup_directory::{BackupDirectory, PartialDatabaseCopy};
 use crate::error::{BackupError, Result};
 use crate::manifest::{MAX_BAD_PAGES, StoredPageCounts};
 use crate::ranges::{RANGE_BYTES, RangeChecksums, range_bounds, range_checksum};
@@ -29,7 +29,7 @@ pub struct RetainedRanges {
     /// Bytes of the first range, with the header replaced by zeros.
     pub first: IoBuffer,
     /// Database state up to the end of the last retained range.
-    pub state: PartialDatabase,
+    pub state: PartialDatabaseCopy,
 }
 
 impl RetainedRanges {
@@ -38,7 +38,7 @@ impl RetainedRanges {
     /// `source_bytes` is the length of the original. Returns `None` if no range is retained.
     pub fn verify(
         destination: &BackupDirectory,
-        earlier: &PartialDatabase,
+        earlier: &PartialDatabaseCopy,
         (size, source_bytes): (PageSize, u64),
         gauge: &TransferMeter,
     ) -> Result<Option<RetainedRanges>> {
@@ -94,7 +94,7 @@ struct RetainedPages {
 }
 
 impl RetainedPages {
-    fn new(earlier: &PartialDatabase, size: PageSize) -> RetainedPages {
+    fn new(earlier: &PartialDatabaseCopy, size: PageSize) -> RetainedPages {
         let listed = earlier.bad_pages.iter().map(|bad| bad.page).collect();
         RetainedPages { size, listed, counts: StoredPageCounts::default(), end: 1 }
     }
@@ -127,7 +127,7 @@ impl RetainedPages {
     }
 
     /// Returns the database state. `is_whole` is true if all ranges of the earlier state were retained.
-    fn state(self, earlier: &PartialDatabase, is_whole: bool) -> PartialDatabase {
+    fn state(self, earlier: &PartialDatabaseCopy, is_whole: bool) -> PartialDatabaseCopy {
         let mut counts = self.counts;
         // The bytes do not show how often a page was reread, or that an unlisted page could not be read.
         counts.read_again = earlier.pages.read_again.min(counts.read);
@@ -137,7 +137,7 @@ impl RetainedPages {
             counts.bad = counts.bad.max(earlier.pages.bad.min(counts.read));
         }
         let bad_pages = earlier.bad_pages.iter().filter(|bad| u64::from(bad.page) < self.end).cloned();
-        PartialDatabase {
+        PartialDatabaseCopy {
             file: earlier.file.clone(),
             identity: earlier.identity.clone(),
             ranges: String::new(),

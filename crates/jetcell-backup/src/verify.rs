@@ -15,7 +15,7 @@ use crate::verification_times::VerificationTimes;
 
 /// The part of a backup to verify.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum VerifySubset {
+pub enum VerificationSubset {
     /// Part number and total number of parts. All parts together cover the complete backup.
     Part(u64, u64),
     /// Percentage of the backup. Ranges that were verified least recently are checked first.
@@ -28,7 +28,7 @@ pub enum VerifySubset {
 #[derive(Clone, Default)]
 pub struct VerifyOptions {
     /// Verifies only a part of the backup. `None` means the complete backup.
-    pub subset: Option<VerifySubset>,
+    pub subset: Option<VerificationSubset>,
     /// Verifies only ranges that have never been verified.
     pub only_new: bool,
     /// Rate limit, progress callback and cancellation.
@@ -147,7 +147,7 @@ fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) 
     let all: u64 = ranges.iter().map(len).sum();
     let wanted = match options.subset {
         None => return ranges,
-        Some(VerifySubset::Part(part, of)) => {
+        Some(VerificationSubset::Part(part, of)) => {
             let mut number = 0;
             ranges.retain(|_| {
                 number += 1;
@@ -155,10 +155,10 @@ fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) 
             });
             return ranges;
         }
-        Some(VerifySubset::Percent(percent)) => {
+        Some(VerificationSubset::Percent(percent)) => {
             (all as f64 * percent.clamp(0.0, 100.0) / 100.0).ceil() as u64
         }
-        Some(VerifySubset::Bytes(bytes)) => bytes,
+        Some(VerificationSubset::Bytes(bytes)) => bytes,
     };
     ranges.sort_by_key(|range| range.time);
     let mut taken = 0;

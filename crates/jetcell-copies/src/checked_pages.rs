@@ -14,9 +14,9 @@ const MAX_TIME_DIFFERENCE_MS: i64 = 60_000;
 /// Runs of compared pages: first page, last page, and the oldest comparison time in milliseconds since 1970 UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct CheckedPages(Vec<(u32, u32, i64)>);
+pub struct ComparedPageRuns(Vec<(u32, u32, i64)>);
 
-impl CheckedPages {
+impl ComparedPageRuns {
     /// Returns true if the stored runs are in order and do not overlap, and their values cannot overflow when added
     /// or subtracted.
     pub(crate) fn is_valid(&self) -> bool {
@@ -92,7 +92,7 @@ mod tests {
         fn recorded_compare_times_are_never_later_than_actual_times(
             notes in prop::collection::vec((1..900u32, 1..40u32, 0..40i64), 0..120)
         ) {
-            let (mut pages, mut model) = (CheckedPages::default(), BTreeMap::new());
+            let (mut pages, mut model) = (ComparedPageRuns::default(), BTreeMap::new());
             let mut now = 0;
             for (first, count, minutes) in notes {
                 now += minutes * 30_000;
@@ -115,8 +115,8 @@ mod tests {
 
         #[test]
         fn sequential_passes_are_recorded_exactly(last in 1..3000u32, passes in 1..4i64, stopped in 0..3000u32) {
-            let mut pages = CheckedPages::default();
-            let pass = |pages: &mut CheckedPages, until: u32, began: i64| {
+            let mut pages = ComparedPageRuns::default();
+            let pass = |pages: &mut ComparedPageRuns, until: u32, began: i64| {
                 (1..=until).for_each(|page| pages.record(page, began + i64::from(page) * 1000));
             };
             (0..passes).for_each(|pass_number| pass(&mut pages, last, pass_number * 100_000_000));
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn impossible_runs_are_invalid() {
-        let possible = |runs: &[(u32, u32, i64)]| CheckedPages(runs.to_vec()).is_valid();
+        let possible = |runs: &[(u32, u32, i64)]| ComparedPageRuns(runs.to_vec()).is_valid();
         assert!(possible(&[(1, 2, 0), (3, u32::MAX - 1, 7)]));
         for wrong in [(0, 2, 1), (3, 2, 1), (1, u32::MAX, 1), (1, 2, -1), (1, 2, i64::MIN), (1, 2, i64::MAX)]
         {
@@ -143,11 +143,11 @@ mod tests {
 
     #[test]
     fn only_pages_within_the_file_are_counted() {
-        let mut pages = CheckedPages::default();
+        let mut pages = ComparedPageRuns::default();
         [(1, 10), (2, 20), (5, 5)].into_iter().for_each(|(page, at)| pages.record(page, at));
         assert_eq!(pages.compared_among(1), (1, Some(10)));
         assert_eq!(pages.compared_among(4), (2, Some(10)));
         assert_eq!(pages.compared_among(9), (3, Some(5)));
-        assert_eq!(CheckedPages::default().compared_among(9), (0, None));
+        assert_eq!(ComparedPageRuns::default().compared_among(9), (0, None));
     }
 }

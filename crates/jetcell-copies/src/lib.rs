@@ -41,7 +41,7 @@ mod streamed_log;
 mod unfinished_states;
 
 pub use crate::activation::{ActivationResult, LossLimit, LossPolicy, activate, activate_as};
-pub use crate::checked_pages::CheckedPages;
+pub use crate::checked_pages::ComparedPageRuns;
 pub use crate::copy_scan::{CopyScanOptions, CopyScanProgress, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;
 pub use crate::copy_state::{
@@ -54,7 +54,7 @@ pub use crate::log_end::LogEnd;
 pub use crate::log_history::{HistoryRelation, LogHistory};
 pub use crate::log_replayer::ReplayOptions;
 pub use crate::log_source::{AvailableLogs, LogSource};
-pub use crate::page_checks::{CHECKS_FILE, CheckedDatabase, Divergence, PageChecks};
+pub use crate::page_checks::{CHECKS_FILE, DatabasePageChecks, Divergence, PageChecks};
 pub use crate::replay_pause::{ReplayPause, pause_replay};
 pub use crate::replicator::{ReplicationStepReport, Replicator};
 pub use crate::reseed::{Reseed, ReseedPlan};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ese_engine::internals::log::CheckpointFile;
 use ese_engine::{
-    AttachmentErrorKind, CopyFindings, DatabasePaths, Error, EventSink, ExchangedPage, InstanceOptions,
-    LogErrorKind, Replayer, TornPageProtection,
+    AttachmentErrorKind, DatabasePaths, Error, EventSink, ExchangedPage, InstanceOptions, LogErrorKind,
+    ReplayFindings, Replayer, TornPageProtection,
 };
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogPosition, PageNumber, Signature};
@@ -153,7 +153,7 @@ impl LogReplayer {
     }
 
     /// Returns the last replay's findings about pages, and the pages that it cannot replay any further.
-    pub fn findings(&mut self) -> Result<(CopyFindings, Vec<(Signature, PageNumber)>)> {
+    pub fn findings(&mut self) -> Result<(ReplayFindings, Vec<(Signature, PageNumber)>)> {
         let Some(replayer) = &mut self.replayer else { return Ok(Default::default()) };
         let findings = replayer.take_findings()?;
         let bad = replayer.bad_pages().into_iter().map(|bad| (bad.database, bad.page)).collect();

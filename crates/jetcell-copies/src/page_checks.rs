@@ -11,7 +11,7 @@ use jetcell_backup::text_file;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-use crate::checked_pages::CheckedPages;
+use crate::checked_pages::ComparedPageRuns;
 use crate::error::Result;
 
 /// Name of the file with the results.
@@ -26,17 +26,17 @@ const MAX_BYTES: u64 = 64 << 20;
 #[serde(deny_unknown_fields)]
 pub struct PageChecks {
     /// Results for each database that was compared.
-    pub databases: Vec<CheckedDatabase>,
+    pub databases: Vec<DatabasePageChecks>,
 }
 
 /// Comparison results for one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckedDatabase {
+pub struct DatabasePageChecks {
     /// Signature of the database, in hexadecimal digits.
     pub signature: String,
     /// Pages that were found equal.
-    pub equal: CheckedPages,
+    pub equal: ComparedPageRuns,
     /// Pages that differ.
     pub divergences: Vec<Divergence>,
     /// Pages that were repaired, and the times of the repairs in milliseconds since 1970 UTC.
@@ -80,15 +80,15 @@ impl PageChecks {
     }
 
     /// Returns the results for a database, if it was compared.
-    pub fn find_database(&self, signature: &str) -> Option<&CheckedDatabase> {
+    pub fn find_database(&self, signature: &str) -> Option<&DatabasePageChecks> {
         self.databases.iter().find(|database| database.signature == signature)
     }
 
-    fn database(&mut self, signature: Signature) -> &mut CheckedDatabase {
+    fn database(&mut self, signature: Signature) -> &mut DatabasePageChecks {
         let signature = signature.to_hex();
         let at = self.databases.iter().position(|database| database.signature == signature);
         let at = at.unwrap_or_else(|| {
-            self.databases.push(CheckedDatabase { signature, ..CheckedDatabase::default() });
+            self.databases.push(DatabasePageChecks { signature, ..DatabasePageChecks::default() });
             self.databases.len() - 1
         });
         &mut self.databases[at]

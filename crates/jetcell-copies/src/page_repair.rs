@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use ese_engine::{CopyFindings, ExchangedPage, PageRequests};
+use ese_engine::{ExchangedPage, PageRequests, ReplayFindings};
 use ese_format::{Generation, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
@@ -53,7 +53,7 @@ impl PageRepair {
         directory: &Path,
         state: &CopyState,
         generation: Generation,
-        findings: CopyFindings,
+        findings: ReplayFindings,
         bad: Vec<(Signature, PageNumber)>,
     ) -> Result<()> {
         self.bad = bad;

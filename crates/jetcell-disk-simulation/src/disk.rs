@@ -22,7 +22,7 @@ struct QueuedAccess {
 
 /// A part of a simulated drive that can be busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DriveComponent {
+pub enum BusyComponent {
     /// Heads and platters, or flash.
     Medium,
     /// Cache and interface.
@@ -35,7 +35,7 @@ pub struct StartedActivity {
     /// Operation to which the activity belongs. Absent for a drive's background activities.
     pub operation: Option<OperationId>,
     /// Part of the drive that is busy.
-    pub part: DriveComponent,
+    pub part: BusyComponent,
     /// Duration of the activity.
     pub time: Duration,
 }
@@ -172,7 +172,7 @@ impl SimulatedDisk {
                 let access = DriveAccess { position: held.start, bytes, is_write: true };
                 StartedActivity {
                     operation: None,
-                    part: DriveComponent::Medium,
+                    part: BusyComponent::Medium,
                     time: self.serve(drive, now, access),
                 }
             }
@@ -187,7 +187,7 @@ impl SimulatedDisk {
         }
         let started = |operation, milliseconds| StartedActivity {
             operation: Some(operation),
-            part: DriveComponent::Memory,
+            part: BusyComponent::Memory,
             time: duration_from_ms(milliseconds),
         };
         let answer = match self.cache_answers.pop_front() {
@@ -226,7 +226,7 @@ impl SimulatedDisk {
             let left = parameters.read_ahead().min(drive.capacity().saturating_sub(end));
             self.read_ahead = (left > 0).then_some(ReadAheadState { end, since: now + time, left });
         }
-        StartedActivity { operation: Some(operation), part: DriveComponent::Medium, time }
+        StartedActivity { operation: Some(operation), part: BusyComponent::Medium, time }
     }
 
     fn serve(&mut self, drive: &DriveModel, now: Duration, access: DriveAccess) -> Duration {
@@ -263,8 +263,8 @@ impl SimulatedDisk {
     /// Records that an activity has completed.
     pub fn finish(&mut self, started: StartedActivity) {
         match started.part {
-            DriveComponent::Memory => self.is_answering = false,
-            DriveComponent::Medium => {
+            BusyComponent::Memory => self.is_answering = false,
+            BusyComponent::Medium => {
                 self.active -= 1;
                 if started.operation.is_none() {
                     self.destaging = 0;

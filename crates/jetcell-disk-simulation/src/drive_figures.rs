@@ -53,7 +53,7 @@ pub struct DriveFigures {
 
 /// Agreement between the three-point seek curve and measured seek times, for a drive that has both.
 #[derive(Clone, Debug, Serialize)]
-pub struct SeekCurveAgreement {
+pub struct SeekCurveComparison {
     /// Name of the drive.
     pub name: String,
     /// Description of the accesses.
@@ -89,7 +89,7 @@ fn figures(name: &str, drive: &DriveModel) -> DriveFigures {
 }
 
 /// Compares the three data sheet points with measured seek times, for the one drive that has both.
-pub fn agreements() -> Vec<SeekCurveAgreement> {
+pub fn agreements() -> Vec<SeekCurveComparison> {
     let name = "10k-300";
     let Some(measured @ DriveModel::Disk(_)) = drives().remove(name) else { return vec![] };
     let mut modelled = measured.clone();
@@ -101,7 +101,7 @@ pub fn agreements() -> Vec<SeekCurveAgreement> {
         let (measured, modelled) = (times(&measured), times(&modelled));
         let demerit = demerit(&measured, &modelled).unwrap_or(f64::NAN);
         let (measured_ms, modelled_ms) = (percentiles(measured), percentiles(modelled));
-        SeekCurveAgreement { name: name.into(), load, measured_ms, modelled_ms, demerit }
+        SeekCurveComparison { name: name.into(), load, measured_ms, modelled_ms, demerit }
     };
     vec![
         agreement("random reads, queue depth 1", |drive| one_by_one(drive, false)),

@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::config::{BLOCK, CHUNK, Config, SimulatedLayout, WriteAnywhereConfig};
 use crate::disk::{OperationId, SimulatedDisk, StartedActivity};
 use crate::drive::{DriveAccess, DriveModel};
-use crate::in_place::{AccessPhase, DriveGroups};
-use crate::log_drives::LogDrives;
+use crate::in_place::{ConcurrentAccesses, DriveGroups};
+use crate::log_drives::SimulatedLogs;
 use crate::write_anywhere::{DriveCommand, WriteAnywhereVolume};
 
 /// Length in bytes of each run in a sampled rebuild. The ranges between the runs are skipped.
@@ -128,7 +128,7 @@ enum SimulatedOperationKind {
 struct SimulatedOperation {
     kind: SimulatedOperationKind,
     began: Duration,
-    phases: VecDeque<AccessPhase>,
+    phases: VecDeque<ConcurrentAccesses>,
     outstanding: usize,
 }
 
@@ -153,7 +153,7 @@ struct LayoutSimulation<'a> {
     disks: Vec<SimulatedDisk>,
     groups: DriveGroups,
     write_anywhere: Option<WriteAnywhereState>,
-    logs: Option<LogDrives>,
+    logs: Option<SimulatedLogs>,
     operations: Vec<Option<SimulatedOperation>>,
     vacant: Vec<OperationId>,
     /// Number of host accesses in flight. `waiting` is the number of accesses that wait in the host.
@@ -192,7 +192,8 @@ impl<'a> LayoutSimulation<'a> {
             stalled: VecDeque::new(),
         });
         let first_of_logs = layout.drives() + SPARES;
-        let logs = config.log.map(|log| LogDrives::new(log, layout.level, first_of_logs, drive.capacity()));
+        let logs =
+            config.log.map(|log| SimulatedLogs::new(log, layout.level, first_of_logs, drive.capacity()));
         let all = first_of_logs + config.log.map_or(0, |log| log.drives);
         let cursor = match setup.pass {
             Some(_) => 0,
@@ -301,14 +302,14 @@ impl<'a> LayoutSimulation<'a> {
             } else {
                 self.issue_in_place(is_read);
             }
-            let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, LogDrives::take_due_writes) };
+            let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, SimulatedLogs::take_due_writes) };
             (0..owed).for_each(|_| self.issue_log());
         }
     }
 
     /// Starts a log write.
     fn issue_log(&mut self) {
-        if let Some((log, bytes)) = self.logs.as_mut().and_then(LogDrives::add) {
+        if let Some((log, bytes)) = self.logs.as_mut().and_then(SimulatedLogs::add) {
             self.write_log(log, bytes);
         }
     }
@@ -350,7 +351,7 @@ impl<'a> LayoutSimulation<'a> {
         let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
         let page = self.rng.random_range(0..anywhere.volume.pages());
         if is_read {
-            let mut reads = AccessPhase::new();
+            let mut reads = ConcurrentAccesses::new();
             for part in anywhere.volume.locate(page) {
                 let position = part.stripe * anywhere.options.scale * BLOCK;
                 let (cells, bytes) = (self.groups.row(part.group, 0), part.blocks * BLOCK);
@@ -397,21 +398,21 @@ impl<'a> LayoutSimulation<'a> {
         let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
         let pages = std::mem::take(&mut anywhere.logged);
         anywhere.log_writes = 0;
-        let (mut reads, mut writes) = (AccessPhase::new(), AccessPhase::new());
+        let (mut reads, mut writes) = (ConcurrentAccesses::new(), ConcurrentAccesses::new());
         let scale = anywhere.options.scale;
         anywhere.volume.consistency_point(&pages, &mut |DriveCommand { drive, stripe, blocks, is_write }| {
             let position = stripe as u64 * scale * BLOCK;
             let access = DriveAccess { position, bytes: blocks as u64 * BLOCK, is_write };
             if is_write { writes.push((drive, access)) } else { reads.push((drive, access)) }
         });
-        let on_content_drives = |phase: AccessPhase| {
+        let on_content_drives = |phase: ConcurrentAccesses| {
             let home = |(drive, access): (usize, DriveAccess)| {
                 Some((self.groups.content_drive(drive, access.position)?, access))
             };
-            phase.into_iter().filter_map(home).collect::<AccessPhase>()
+            phase.into_iter().filter_map(home).collect::<ConcurrentAccesses>()
         };
-        writes.extend(self.logs.as_mut().map(LogDrives::consistency_point).unwrap_or_default());
-        let phases: VecDeque<AccessPhase> = [on_content_drives(reads), on_content_drives(writes)]
+        writes.extend(self.logs.as_mut().map(SimulatedLogs::consistency_point).unwrap_or_default());
+        let phases: VecDeque<ConcurrentAccesses> = [on_content_drives(reads), on_content_drives(writes)]
             .into_iter()
             .filter(|phase| !phase.is_empty())
             .collect();
@@ -471,7 +472,11 @@ impl<'a> LayoutSimulation<'a> {
         self.rebuild_piece();
     }
 
-    fn new_operation(&mut self, kind: SimulatedOperationKind, phases: VecDeque<AccessPhase>) -> OperationId {
+    fn new_operation(
+        &mut self,
+        kind: SimulatedOperationKind,
+        phases: VecDeque<ConcurrentAccesses>,
+    ) -> OperationId {
         let operation = SimulatedOperation { kind, began: self.now, phases, outstanding: 0 };
         match self.vacant.pop() {
             Some(place) => {
@@ -485,7 +490,7 @@ impl<'a> LayoutSimulation<'a> {
         }
     }
 
-    fn begin(&mut self, kind: SimulatedOperationKind, phases: VecDeque<AccessPhase>) {
+    fn begin(&mut self, kind: SimulatedOperationKind, phases: VecDeque<ConcurrentAccesses>) {
         let operation = self.new_operation(kind, phases);
         self.next_phase(operation);
     }

@@ -8,7 +8,7 @@ use crate::config::{SimulatedLayout, SimulatedLevel};
 use crate::drive::DriveAccess;
 
 /// One phase of an operation: drive accesses that can run concurrently.
-pub type AccessPhase = Vec<(usize, DriveAccess)>;
+pub type ConcurrentAccesses = Vec<(usize, DriveAccess)>;
 
 /// A lost drive, and the spare on which it is rebuilt.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ impl DriveGroups {
         position: u64,
         bytes: u64,
         rng: &mut impl Rng,
-    ) -> VecDeque<AccessPhase> {
+    ) -> VecDeque<ConcurrentAccesses> {
         let home = |cell: usize| self.content_drive(cells[cell], position);
         let read = |drive: usize| (drive, DriveAccess { position, bytes, is_write: false });
         if self.level == SimulatedLevel::Raid10 {
@@ -121,7 +121,13 @@ impl DriveGroups {
 
     /// Returns the accesses for writing a data column of a row: first the reads for computing parity, then the
     /// writes.
-    pub fn write(&self, cells: &[usize], column: usize, position: u64, bytes: u64) -> VecDeque<AccessPhase> {
+    pub fn write(
+        &self,
+        cells: &[usize],
+        column: usize,
+        position: u64,
+        bytes: u64,
+    ) -> VecDeque<ConcurrentAccesses> {
         let access = |is_write| move |drive: usize| (drive, DriveAccess { position, bytes, is_write });
         let home = |drive: &usize| self.content_drive(*drive, position);
         if self.level == SimulatedLevel::Raid10 {
@@ -131,7 +137,7 @@ impl DriveGroups {
         let data = cells.len() - self.level.parities();
         let target = home(&cells[column]);
         let parity: Vec<usize> = cells[data..].iter().filter_map(home).collect();
-        let written: AccessPhase =
+        let written: ConcurrentAccesses =
             target.into_iter().chain(parity.iter().copied()).map(access(true)).collect();
         if parity.is_empty() {
             return [written].into();
@@ -149,11 +155,11 @@ impl DriveGroups {
     }
 
     /// Returns the accesses for rebuilding a piece of the lost drives on their spares.
-    pub fn rebuild(&self, position: u64, bytes: u64) -> VecDeque<AccessPhase> {
+    pub fn rebuild(&self, position: u64, bytes: u64) -> VecDeque<ConcurrentAccesses> {
         let (first, drives) = self.groups[0];
         let read = |drive: usize| (drive, DriveAccess { position, bytes, is_write: false });
         let is_lost = |drive: usize| self.lost.iter().any(|lost| lost.drive == drive);
-        let sources: AccessPhase = match self.level {
+        let sources: ConcurrentAccesses = match self.level {
             SimulatedLevel::Raid10 => {
                 self.lost.iter().map(|lost| read(first + ((lost.drive - first) ^ 1))).collect()
             }
@@ -189,7 +195,8 @@ mod tests {
         for row in 0..drives as u64 {
             let cells = groups.row(0, row);
             for column in 0..groups.data_drives(0) {
-                let accesses = |phases: VecDeque<AccessPhase>| phases.iter().map(Vec::len).sum::<usize>();
+                let accesses =
+                    |phases: VecDeque<ConcurrentAccesses>| phases.iter().map(Vec::len).sum::<usize>();
                 reads += accesses(groups.read(&cells, column, 0, 4096, &mut rng));
                 writes += accesses(groups.write(&cells, column, 0, 4096));
                 count += 1;

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use crate::config::{BLOCK, CHUNK, LogDriveConfig, SimulatedLevel};
 use crate::drive::DriveAccess;
-use crate::in_place::{AccessPhase, DriveGroups};
+use crate::in_place::{ConcurrentAccesses, DriveGroups};
 
 /// Maximum number of consecutive blocks that a consistency point writes to a drive at a time.
 const MAX_BLOCKS_PER_WRITE: u64 = 64;
 
 /// Simulated logs and the drives that store them.
-pub struct LogDrives {
+pub struct SimulatedLogs {
     options: LogDriveConfig,
     groups: DriveGroups,
     drives: Vec<usize>,
@@ -31,11 +31,11 @@ pub struct LogDrives {
     stripe: u64,
 }
 
-impl LogDrives {
+impl SimulatedLogs {
     /// Creates logs on drives that are numbered from `first`.
-    pub fn new(options: LogDriveConfig, level: SimulatedLevel, first: usize, capacity: u64) -> LogDrives {
+    pub fn new(options: LogDriveConfig, level: SimulatedLevel, first: usize, capacity: u64) -> SimulatedLogs {
         let count = if level == SimulatedLevel::Raid10 { options.drives / 2 * 2 } else { options.drives };
-        LogDrives {
+        SimulatedLogs {
             options,
             groups: DriveGroups::single_group(level, first, count),
             drives: (first..first + count).collect(),
@@ -86,7 +86,7 @@ impl LogDrives {
     }
 
     /// Returns the accesses for an in-place log write.
-    pub fn write(&mut self, log: usize, bytes: u64) -> VecDeque<AccessPhase> {
+    pub fn write(&mut self, log: usize, bytes: u64) -> VecDeque<ConcurrentAccesses> {
         let columns = self.groups.data_drives(0) as u64;
         let region = (self.capacity / self.written.len() as u64 / CHUNK * CHUNK).max(CHUNK);
         let offset = self.written[log] % (region * columns);
@@ -103,10 +103,10 @@ impl LogDrives {
     }
 
     /// Returns writes of whole stripes that contain the data recorded since the previous call.
-    pub fn consistency_point(&mut self) -> AccessPhase {
+    pub fn consistency_point(&mut self) -> ConcurrentAccesses {
         let blocks = std::mem::take(&mut self.pending).div_ceil(BLOCK);
         let mut left = blocks.div_ceil(self.groups.data_drives(0) as u64);
-        let mut writes = AccessPhase::new();
+        let mut writes = ConcurrentAccesses::new();
         while left > 0 {
             if (self.stripe + MAX_BLOCKS_PER_WRITE) * BLOCK > self.capacity {
                 self.stripe = 0;
@@ -125,10 +125,10 @@ impl LogDrives {
 mod tests {
     use super::*;
 
-    fn logs(level: SimulatedLevel) -> LogDrives {
+    fn logs(level: SimulatedLevel) -> SimulatedLogs {
         let options =
             LogDriveConfig { drives: 11, logs: 2, writes_per_database_write: 0.75, write_bytes: 8192 };
-        LogDrives::new(options, level, 100, 1 << 30)
+        SimulatedLogs::new(options, level, 100, 1 << 30)
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! use std::path::Path;
 //!
 //! use jetcell_export::{
-//!     ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+//!     ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 //! };
 //! use jetcell_vfs::{RealOptions, RealVfs};
 //!
@@ -21,7 +21,7 @@
 //!     deleted: false,
 //!     force: false,
 //!     row_limit: ROW_LIMIT,
-//!     rendering: Rendering::default(),
+//!     rendering: RenderingOptions::default(),
 //! };
 //! let vfs = RealVfs::new(RealOptions::default())?;
 //! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| {
@@ -72,7 +72,7 @@ pub use format::{ExportFormat, UnknownFormat, ValueMarker, item_value, write_cel
 pub use issue::{ExportIssue, ExportIssues};
 pub use output::ExportDestination;
 pub use profile::ApplicationProfile;
-pub use rendering::{CurrencyFormat, Rendering};
+pub use rendering::{CurrencyFormat, RenderingOptions};
 pub use rows::{ExportedRow, PortionEnd, ROW_LIMIT, RowCursor, RowReadOptions, read_rows};
 pub use run::{ExportOptions, ExportSummary, export};
 pub use selected_table::SelectedTable;

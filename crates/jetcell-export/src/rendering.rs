@@ -7,7 +7,7 @@ use crate::table::SourceTable;
 
 /// Options for formatting values in the output of an export. By default, stored values are left unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rendering {
+pub struct RenderingOptions {
     /// Whether to write an apostrophe before CSV fields that a spreadsheet would treat as a formula.
     pub csv_safe: bool,
     /// Format of Currency columns.
@@ -31,7 +31,7 @@ pub enum CurrencyFormat {
     Integer,
 }
 
-impl Rendering {
+impl RenderingOptions {
     /// Returns the table with these formats applied to its columns.
     pub(crate) fn apply_to(self, table: &SourceTable, known: &ProfileKnowledge) -> SourceTable {
         let integers = match self.currency {

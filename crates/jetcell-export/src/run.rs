@@ -12,7 +12,7 @@ use crate::error::ExportError;
 use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::ExportIssues;
 use crate::output::{ExportDestination, OutputStream, file_name};
-use crate::rendering::Rendering;
+use crate::rendering::RenderingOptions;
 use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
 use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
@@ -40,7 +40,7 @@ pub struct ExportOptions {
     /// [`ROW_LIMIT`]: crate::ROW_LIMIT
     pub row_limit: usize,
     /// Format of the values.
-    pub rendering: Rendering,
+    pub rendering: RenderingOptions,
 }
 
 /// Summary of an export.

@@ -2,7 +2,7 @@
 
 use crate::error::ExportError;
 use crate::profile::ProfileKnowledge;
-use crate::rendering::Rendering;
+use crate::rendering::RenderingOptions;
 use crate::selected_table::SelectedTable;
 use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
@@ -20,7 +20,7 @@ impl ExportView {
     /// # Errors
     ///
     /// Returns an error if the database does not contain the profile's tables.
-    pub fn new(source: &SourceDatabase, rendering: Rendering) -> Result<ExportView, ExportError> {
+    pub fn new(source: &SourceDatabase, rendering: RenderingOptions) -> Result<ExportView, ExportError> {
         let known = ProfileKnowledge::read(source, rendering.profile)?;
         Ok(ExportView {
             tables: source.tables().iter().map(|table| rendering.apply_to(table, &known)).collect(),

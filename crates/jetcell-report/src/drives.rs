@@ -2,7 +2,7 @@
 
 use jetcell_input::number::{decimal, signed, significant};
 use jetcell_lab::drives::{
-    CheckedClaim, ClaimFinding, ComparedDrive, DriveRow, DriveSummary, RelationToFirst,
+    CheckedPercentage, ComparedDrive, DifferenceFromFirst, DriveRow, DriveSummary, PercentageFinding,
 };
 use jetcell_workload::measurement::BetterDirection;
 
@@ -57,21 +57,21 @@ fn tables(summary: &DriveSummary) -> Vec<ReportTable> {
 
 /// Returns a table with the percentages printed by the source, next to the percentages computed from its figures.
 fn claims(summary: &DriveSummary) -> ReportTable {
-    let row = |claim: &CheckedClaim| {
-        let CheckedClaim { drive, than, .. } = claim;
+    let row = |claim: &CheckedPercentage| {
+        let CheckedPercentage { drive, than, .. } = claim;
         let other = if claim.printed < 0.0 { "more" } else { "less" };
         let mut finding = match claim.finding {
-            ClaimFinding::Holds => "holds".to_string(),
-            ClaimFinding::OtherBase => {
+            PercentageFinding::Holds => "holds".to_string(),
+            PercentageFinding::OtherBase => {
                 format!("wrong base: the percentage is of {drive}; {than} has this much {other} than {drive}")
             }
-            ClaimFinding::ContainsAnError => {
+            PercentageFinding::ContainsAnError => {
                 "the mean of the printed percentages, which include a wrong percentage".to_string()
             }
-            ClaimFinding::Differs => {
+            PercentageFinding::Differs => {
                 "does not follow from the figures, even after rounding the result".to_string()
             }
-            ClaimFinding::NoFigures => "the figures needed to verify this claim are missing".to_string(),
+            PercentageFinding::NoFigures => "the figures needed to verify this claim are missing".to_string(),
         };
         if let Some(scope) = claim.measured_scope {
             finding +=
@@ -159,8 +159,8 @@ fn notes(summary: &DriveSummary) -> Vec<String> {
         );
     }
     for other in rest {
-        let relation = |verb: &str, found: Option<RelationToFirst>| {
-            let RelationToFirst { more_percent, first_is_less_percent } = found?;
+        let relation = |verb: &str, found: Option<DifferenceFromFirst>| {
+            let DifferenceFromFirst { more_percent, first_is_less_percent } = found?;
             let (one, other_way) = if more_percent < 0.0 { ("less", "more") } else { ("more", "less") };
             let [more, less] = [more_percent, first_is_less_percent].map(|percent| decimal(percent.abs(), 1));
             let (this, first) = (&other.name, &first.name);

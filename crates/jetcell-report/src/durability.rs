@@ -161,7 +161,7 @@ fn remarks(found: &DurabilityVerification) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_lab::durability::{DurabilityDamage, OperationNumber, StorageOperationKind, SyncDoubt};
+    use jetcell_lab::durability::{OperationDamage, OperationNumber, StorageOperationKind, SyncDoubt};
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;
@@ -180,7 +180,7 @@ mod tests {
         let finding = BrokenPromise {
             operation: OperationNumber(1017),
             kind: StorageOperationKind::Rename,
-            damage: DurabilityDamage::Lost,
+            damage: OperationDamage::Lost,
             path: "trials/001/\x1b".into(),
             found: "the name does not exist".into(),
         };

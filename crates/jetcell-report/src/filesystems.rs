@@ -2,7 +2,7 @@
 
 use jetcell_input::number::{human_bytes, significant};
 use jetcell_lab::filesystems::{
-    DifferenceSigns, FilesystemSpecification, FilesystemTest, MetricResult, TestedDirectory,
+    DifferenceMeaning, FilesystemComparison, FilesystemSpecification, MetricResult, TestedDirectory,
 };
 use jetcell_workload::measurement::BetterDirection;
 
@@ -26,7 +26,7 @@ const BAR_CHART_ROWS: [&str; 6] = [
 ];
 
 /// Renders figures, differences, directories, and remarks, with at most `width` characters per line.
-pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
+pub fn filesystems_text(test: &FilesystemComparison, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
         out += &format!("{}\n{}\n", table.title, table_text(&table, width));
@@ -36,7 +36,7 @@ pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
 }
 
 /// Renders GitHub-flavored Markdown.
-pub fn filesystems_markdown(test: &FilesystemTest) -> String {
+pub fn filesystems_markdown(test: &FilesystemComparison) -> String {
     let mut out = format!("# Jetcell comparison: {}\n\n", test.title);
     tables(test).iter().for_each(|table| out += &md::table(table));
     notes(test).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
@@ -44,12 +44,12 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
 }
 
 /// Renders a page with charts that show the turns and the most important rows.
-pub fn filesystems_html(test: &FilesystemTest) -> String {
+pub fn filesystems_html(test: &FilesystemComparison) -> String {
     comparison(ReportPage::new(test.title), test).finish()
 }
 
 /// Adds the comparison to a page.
-pub(crate) fn comparison(page: ReportPage, test: &FilesystemTest) -> ReportPage {
+pub(crate) fn comparison(page: ReportPage, test: &FilesystemComparison) -> ReportPage {
     let page = notes(test).iter().fold(page, |page, line| page.text(line));
     let drawn = test.rows.iter().filter(|row| BAR_CHART_ROWS.contains(&row.row.name));
     let bars: Vec<BarChart> = drawn.map(|row| metric_bars(test, row)).collect();
@@ -57,7 +57,7 @@ pub(crate) fn comparison(page: ReportPage, test: &FilesystemTest) -> ReportPage 
     tables(test).iter().fold(page, ReportPage::table)
 }
 
-fn names(test: &FilesystemTest) -> impl Iterator<Item = &str> {
+fn names(test: &FilesystemComparison) -> impl Iterator<Item = &str> {
     test.directories.iter().map(|one| one.name.as_str())
 }
 
@@ -70,7 +70,7 @@ fn title(row: &MetricResult) -> String {
     format!("{}{mark} ({})", row.row.title, row.row.unit)
 }
 
-pub(crate) fn tables(test: &FilesystemTest) -> Vec<ReportTable> {
+pub(crate) fn tables(test: &FilesystemComparison) -> Vec<ReportTable> {
     let figure = |row: &MetricResult| {
         let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::ConfidenceInterval>)| {
             let shown = |value| format_for_unit(row.row.unit, value);
@@ -117,15 +117,15 @@ fn directory_cells(one: &TestedDirectory) -> Vec<ReportCell> {
     ]
 }
 
-pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
+pub(crate) fn notes(test: &FilesystemComparison) -> Vec<String> {
     let turns = test.rows.first().and_then(|row| row.turns.first()).map_or(0, Vec::len);
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };
     let signs = match test.signs {
-        DifferenceSigns::Change => {
+        DifferenceMeaning::Change => {
             ", with the sign of the change. Lower is better where the row is marked (↓)"
         }
-        DifferenceSigns::Better => {
+        DifferenceMeaning::Better => {
             ". Positive is better: where lower is better (↓), the sign is reversed. Where neither is better \
              (·), the sign is that of the change"
         }
@@ -195,7 +195,7 @@ fn creation_text(name: &str, how: &FilesystemSpecification) -> String {
     line + "."
 }
 
-fn metric_bars(test: &FilesystemTest, row: &MetricResult) -> BarChart {
+fn metric_bars(test: &FilesystemComparison, row: &MetricResult) -> BarChart {
     let bar = |((name, mean), at): ((&str, &f64), usize)| {
         let difference = row.differences.get(at).and_then(Option::as_ref);
         BarItem {
@@ -210,7 +210,7 @@ fn metric_bars(test: &FilesystemTest, row: &MetricResult) -> BarChart {
     BarChart { title: row.row.title.into(), unit: row.row.unit.into(), scale, legend, bars }
 }
 
-fn turn_charts(test: &FilesystemTest) -> Vec<Chart> {
+fn turn_charts(test: &FilesystemComparison) -> Vec<Chart> {
     let Some(row) = test.rows.first() else { return Vec::new() };
     let line = |(name, values): (&str, &Vec<f64>)| {
         ChartSeries::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// Returns a published test of three file systems, converted to a result of this program.
-    fn published() -> (PrintedFilesystemTest, FilesystemTest) {
+    fn published() -> (PrintedFilesystemTest, FilesystemComparison) {
         let text = include_str!("comparison/filesystem-comparison.json");
         let printed: PrintedFilesystemTest = serde_json::from_str(text).unwrap();
         let directory = |name: &String| TestedDirectory {

@@ -3,7 +3,7 @@
 use jetcell_input::number::{MIB, human_bytes, plain};
 use jetcell_input::time::duration_text;
 use jetcell_workload::TestKind;
-use jetcell_workload::result::{RunResult, SideIo};
+use jetcell_workload::result::{ReplicationSideIo, RunResult};
 
 use crate::number::figure_text;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
@@ -63,7 +63,7 @@ fn headline(run: &RunResult) -> String {
         TestKind::Replication => {
             let ratio = run.replication.as_ref().and_then(|replication| {
                 let kept = replication.has_copies(true);
-                replication.ratio(replication.steady.as_ref()?, kept, SideIo::transfers)
+                replication.ratio(replication.steady.as_ref()?, kept, ReplicationSideIo::transfers)
             });
             ratio.map_or("–".into(), |ratio| {
                 format!("{} passive/active", plain((ratio * 1000.0).round() / 1000.0))

@@ -6,7 +6,7 @@ use jetcell_workload::measurement::{
 };
 use jetcell_workload::result::{
     BackupSample, BackupTestResult, CopySample, DatabaseBackup, RecoveryTestResult, ReplaySample,
-    ReplayedDatabase, ReplicationSample, ReplicationTestResult, RunResult, SideIo,
+    ReplayedDatabase, ReplicationSample, ReplicationSideIo, ReplicationTestResult, RunResult,
 };
 use jetcell_workload::{RuleBound, TestKind};
 
@@ -187,7 +187,7 @@ fn replication_charts(replication: &ReplicationTestResult) -> Vec<Chart> {
         let directory = copy.directory.file_name().unwrap_or_default().to_string_lossy();
         format!("{directory}, instance {}", if copy.keep_instance { "kept" } else { "discarded" })
     };
-    let both = |title: &str, unit: &str, figure: &dyn Fn(&SideIo) -> f64| {
+    let both = |title: &str, unit: &str, figure: &dyn Fn(&ReplicationSideIo) -> f64| {
         let active = side_over_time(replication, |sample| figure(&sample.active));
         let copy = |at: usize| {
             let io =
@@ -223,7 +223,9 @@ fn replication_charts(replication: &ReplicationTestResult) -> Vec<Chart> {
         Chart::over_time("Log that arrived as it was written", "MiB per second", copies)
     });
     let mut charts = vec![
-        both("Database I/O of both sides", "reads and writes per second", &|io| SideIo::transfers(io) as f64),
+        both("Database I/O of both sides", "reads and writes per second", &|io| {
+            ReplicationSideIo::transfers(io) as f64
+        }),
         both("Database reads of both sides", "per second", &|io| io.database_reads as f64),
         both("Database writes of both sides", "per second", &|io| io.database_writes as f64),
         both("Database bytes of both sides", "MiB per second", &|io| io.database_bytes as f64 / MIB),

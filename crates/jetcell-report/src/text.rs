@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jetcell_input::number::{MIB, plain};
 use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Sample;
-use jetcell_workload::result::{RunResult, SideIo};
+use jetcell_workload::result::{ReplicationSideIo, RunResult};
 
 use crate::advice::advice;
 use crate::number::figure_text;
@@ -103,7 +103,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
         let ratio = |kept: bool| {
             let steady = replication.steady.as_ref()?;
             let kind = if kept { "instance kept" } else { "instance discarded" };
-            let ratio = replication.ratio(steady, kept, SideIo::transfers)?;
+            let ratio = replication.ratio(steady, kept, ReplicationSideIo::transfers)?;
             Some(format!("{} ({kind})", plain((ratio * 1000.0).round() / 1000.0)))
         };
         let ratios: Vec<String> = [true, false].into_iter().filter_map(ratio).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel};
 use jetcell_disk_simulation::CacheParameters;
 use jetcell_disk_simulation::config::drives;
 use jetcell_disk_simulation::disk::SimulatedDisk;
@@ -169,7 +169,7 @@ fn drive_faults_and_power_cuts_lose_no_array_data() {
     for path in &members {
         below.put(path, &vec![0; 4 << 20]);
     }
-    Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 7)).unwrap();
+    Array::create(&*vfs, &members, &CreateArrayOptions::new(RaidLevel::RaidDp { prime: 17 }, 7)).unwrap();
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).unwrap();
     let block = |number: u64| vec![number as u8 + 1; BLOCK];
     let before = clock.monotonic();

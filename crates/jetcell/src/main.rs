@@ -38,11 +38,11 @@ use crate::commands::disk::DiskCommand;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::dump::DumpCommand;
 #[cfg(feature = "lab")]
-use crate::commands::durability::DurabilityTest;
+use crate::commands::durability::DurabilityTestArgs;
 use crate::commands::events::EventsArgs;
 use crate::commands::export::ExportArgs;
 #[cfg(feature = "lab")]
-use crate::commands::filesystems::FilesystemsTest;
+use crate::commands::filesystems::CompareFilesystemsArgs;
 #[cfg(feature = "fleet")]
 use crate::commands::fleet::FleetCommand;
 use crate::commands::maintain::MaintainArgs;
@@ -58,7 +58,7 @@ use crate::commands::restore::RestoreArgs;
 use crate::commands::serve::ServeArgs;
 #[cfg(feature = "sizing")]
 use crate::commands::size::SizeArgs;
-use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
+use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTestArgs, Stress};
 use crate::outcome::{CommandOutcome, print_error};
 use crate::process_needs::ProcessNeeds;
 
@@ -198,32 +198,32 @@ enum TestSubcommand {
     /// Run a mail load on ESE databases and judge throughput and latency
     ///
     /// Create ESE databases, run a mail load on them, verify every page and judge the storage
-    Performance(Box<StorageTest<Performance>>),
+    Performance(Box<StorageTestArgs<Performance>>),
     /// Run a mail load for 24 hours and judge it with lenient limits; it can be continued after a crash
     ///
     /// Run a mail load on ESE databases for a day, verify every page, judge the storage and detect drift
-    Stress(Box<StorageTest<Stress>>),
+    Stress(Box<StorageTestArgs<Stress>>),
     /// Read and verify all pages as a backup does, and measure the rate
     ///
     /// Read the pages of all ESE databases concurrently, verify each page, and show the rate, with or without a
     /// concurrent load
-    Backup(Box<StorageTest<Backup>>),
+    Backup(Box<StorageTestArgs<Backup>>),
     /// Generate logs under load and measure how fast they are replayed
     ///
     /// Generate logs with a mail load on ESE databases, restore the databases to their earlier state, replay the logs
     /// and verify every page
-    Recovery(Box<StorageTest<Recovery>>),
+    Recovery(Box<StorageTestArgs<Recovery>>),
     /// Let passive copies follow a load, and compare their I/O with that of the active side
     ///
     /// Seed passive copies of ESE databases under a mail load, make them follow and catch up, and compare the I/O of
     /// both sides
-    Replication(Box<StorageTest<Replication>>),
+    Replication(Box<StorageTestArgs<Replication>>),
     /// Test whether storage keeps acknowledged writes when the power is cut
     ///
     /// Write to storage until it is cut off, report acknowledged writes to a witness on another host, and verify them
     /// after the cut
     #[cfg(feature = "lab")]
-    Durability(Box<DurabilityTest>),
+    Durability(Box<DurabilityTestArgs>),
     /// Test whether storage keeps acknowledged writes when the power is cut (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
     Durability(disabled_command::DisabledCommand),
@@ -232,7 +232,7 @@ enum TestSubcommand {
     /// Run the mail load on directories of several file systems alternately, until the difference can be
     /// distinguished from noise
     #[cfg(feature = "lab")]
-    Filesystems(Box<FilesystemsTest>),
+    Filesystems(Box<CompareFilesystemsArgs>),
     /// Run the mail load on several file systems alternately, and compare them (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
     Filesystems(disabled_command::DisabledCommand),

@@ -10,7 +10,7 @@ use ese_check::{CheckOptions, EseFileKind, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
 use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeChoice};
-use jetcell_export::{ExportDestination, ExportOptions, ROW_LIMIT, Rendering, Selection};
+use jetcell_export::{ExportDestination, ExportOptions, ROW_LIMIT, RenderingOptions, Selection};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -64,7 +64,7 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
         deleted: true,
         force: true,
         row_limit,
-        rendering: Rendering::default(),
+        rendering: RenderingOptions::default(),
     };
     match jetcell_export::export(vfs, path, &options, &mut |_, _| {}) {
         Ok(_) | Err(jetcell_export::ExportError::Open(_)) => {}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_array::{
-    Array, AssembleOptions, CreateArrayOptions, Level, LunVolume, SharedLuns, Volume, WriteLogOptions,
+    Array, AssembleOptions, CreateArrayOptions, LunVolume, RaidLevel, SharedLuns, Volume, WriteLogOptions,
 };
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
@@ -39,7 +39,7 @@ impl CrashableDisk {
 
     /// Creates an array that lacks one of its members. Later power cuts remove further members, as long as the array
     /// tolerates their loss.
-    pub fn degraded_array(level: Level, count: usize, has_luns: bool, seed: u64) -> CrashableDisk {
+    pub fn degraded_array(level: RaidLevel, count: usize, has_luns: bool, seed: u64) -> CrashableDisk {
         let sim = SimVfs::new();
         let mut members: Vec<PathBuf> =
             (0..count).map(|number| format!("/members/m{number:02}").into()).collect();

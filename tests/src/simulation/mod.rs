@@ -24,7 +24,7 @@ use ese_check::{Cancellation, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::{Generation, PageSize};
-use jetcell_array::Level;
+use jetcell_array::RaidLevel;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -141,13 +141,13 @@ struct EngineSimulation {
 }
 
 /// Levels and member counts of the arrays on which a seed may run.
-const ARRAYS: [(Level, usize); 6] = [
-    (Level::RaidDp { prime: 17 }, 6),
-    (Level::Raid5, 4),
-    (Level::Raid6, 5),
-    (Level::Mirror, 2),
-    (Level::RaidDp { prime: 257 }, 8),
-    (Level::Raid10 { copies: 2 }, 4),
+const ARRAYS: [(RaidLevel, usize); 6] = [
+    (RaidLevel::RaidDp { prime: 17 }, 6),
+    (RaidLevel::Raid5, 4),
+    (RaidLevel::Raid6, 5),
+    (RaidLevel::Mirror, 2),
+    (RaidLevel::RaidDp { prime: 257 }, 8),
+    (RaidLevel::Raid10 { copies: 2 }, 4),
 ];
 
 /// Runs one seed. Panics if the engine lost or damaged data.

@@ -20,7 +20,7 @@ use crate::flush_map::check_flush_map;
 use crate::logs::{CheckedLog, check_log, check_successor};
 use crate::options::CheckOptions;
 use crate::recognized_file::RecognizedFile;
-use crate::report::{CheckOutcome, FileReport, PageSummary};
+use crate::report::{CheckOutcome, FileReport, PageStateCounts};
 
 use log_search::report_dirty;
 
@@ -221,8 +221,12 @@ impl FileSet<'_> {
         report.version =
             Some(format!("{:#x},{:#x},{:#x}", header.version, header.update, header.update_minor));
         let counts = checked.pages.unwrap_or_default();
-        report.pages =
-            Some(PageSummary::new(checked.file_pages, checked.last_owned_page, checked.first_page, &counts));
+        report.pages = Some(PageStateCounts::new(
+            checked.file_pages,
+            checked.last_owned_page,
+            checked.first_page,
+            &counts,
+        ));
         report.structure = checked.structure;
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
         if !checked.clean {

@@ -13,7 +13,7 @@ use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, Vfs};
 
 use super::page_source::{OfflineDatabase, PageSource};
-use crate::cache::{OnDiskPage, WatchedRead};
+use crate::cache::{OnDiskVerification, WatchedRead};
 use crate::scan::PageFlaw;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
@@ -313,21 +313,23 @@ impl DatabasePageReader {
         for attempt in 1..=ATTEMPTS {
             for page in doubts.clone() {
                 let flaw = match self.source.reread_page(page, &mut single)? {
-                    OnDiskPage::Verified(PageIntegrity::Good) => None,
-                    OnDiskPage::Verified(PageIntegrity::Zero) => {
+                    OnDiskVerification::Verified(PageIntegrity::Good) => None,
+                    OnDiskVerification::Verified(PageIntegrity::Zero) => {
                         self.reads.zero += 1;
                         None
                     }
-                    OnDiskPage::Verified(PageIntegrity::Repaired { .. }) => {
+                    OnDiskVerification::Verified(PageIntegrity::Repaired { .. }) => {
                         self.reads.corrected += 1;
                         None
                     }
-                    OnDiskPage::Verified(PageIntegrity::WrongPage { stored }) if stored <= self.last => {
+                    OnDiskVerification::Verified(PageIntegrity::WrongPage { stored })
+                        if stored <= self.last =>
+                    {
                         Some(PageFlaw::WrongPage(stored))
                     }
-                    OnDiskPage::Verified(_) => Some(PageFlaw::Checksum),
-                    OnDiskPage::Unreadable(error) => Some(PageFlaw::Unreadable(error.to_string())),
-                    OnDiskPage::Busy | OnDiskPage::Superseded => {
+                    OnDiskVerification::Verified(_) => Some(PageFlaw::Checksum),
+                    OnDiskVerification::Unreadable(error) => Some(PageFlaw::Unreadable(error.to_string())),
+                    OnDiskVerification::Busy | OnDiskVerification::Superseded => {
                         Some(PageFlaw::Unreadable("the page is rewritten continuously".to_string()))
                     }
                 };

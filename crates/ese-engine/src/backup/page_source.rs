@@ -9,7 +9,7 @@ use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs, is_disconnected};
 
-use crate::cache::{OnDiskPage, WatchedRead};
+use crate::cache::{OnDiskVerification, WatchedRead};
 use crate::storage::double_write::{DoubleWriteImage, page_images};
 use crate::storage::{DatabaseFile, read_header};
 use crate::{Error, Result};
@@ -106,19 +106,19 @@ impl PageSource {
     }
 
     /// Rereads one page while it is not being written.
-    pub fn reread_page(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
+    pub fn reread_page(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskVerification> {
         match self {
             PageSource::Attached(database) => {
                 database.cache.read_under_claim(database.page_key(page), bytes, IoReason::Backup)
             }
             PageSource::Offline(still) => {
                 Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
-                    Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
+                    Ok(()) => OnDiskVerification::Verified(verify_page(bytes, still.page_size, page)),
                     // If the device is unreachable, the page is not necessarily damaged.
                     Err(error) if is_disconnected(error.kind()) => {
                         return Err(Error::io(still.file.path(), &error));
                     }
-                    Err(error) => OnDiskPage::Unreadable(error),
+                    Err(error) => OnDiskVerification::Unreadable(error),
                 })
             }
         }

@@ -15,7 +15,7 @@ use crate::Result;
 
 /// Result of verifying a cached page's copy on disk ([`Cache::verify_on_disk`]).
 #[derive(Debug)]
-pub enum OnDiskPage {
+pub enum OnDiskVerification {
     /// The cache has a newer state, which will overwrite the state on disk.
     Superseded,
     /// The page is currently being written. The caller should retry.
@@ -29,19 +29,24 @@ pub enum OnDiskPage {
 impl Cache {
     /// Reads a page into `bytes`, bypassing the cache and excluding writers, and verifies it. Flipped bits are
     /// corrected only in `bytes`. Must not be called with a latch held.
-    pub fn verify_on_disk(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<OnDiskPage> {
+    pub fn verify_on_disk(
+        &self,
+        key: PageKey,
+        bytes: &mut [u8],
+        reason: IoReason,
+    ) -> Result<OnDiskVerification> {
         let attached = self.shared.file(key.file)?;
         let page = self.frame_of(key)?;
         match page.frame().claim_clean() {
-            CleanClaim::Busy => return Ok(OnDiskPage::Busy),
-            CleanClaim::Dirty => return Ok(OnDiskPage::Superseded),
+            CleanClaim::Busy => return Ok(OnDiskVerification::Busy),
+            CleanClaim::Dirty => return Ok(OnDiskVerification::Superseded),
             CleanClaim::Claimed => {}
         }
         let read = attached.file.read_at(self.page_size.offset_of(key.page), bytes, reason);
         page.frame().unclaim();
         Ok(match read {
-            Ok(()) => OnDiskPage::Verified(verify_page(bytes, self.page_size, key.page)),
-            Err(error) => OnDiskPage::Unreadable(error),
+            Ok(()) => OnDiskVerification::Verified(verify_page(bytes, self.page_size, key.page)),
+            Err(error) => OnDiskVerification::Unreadable(error),
         })
     }
 

@@ -66,7 +66,7 @@ mod write_back;
 
 pub use counters::CacheCounters;
 pub(crate) use deltas::{DbTimeMismatch, PageDelta};
-pub use disk_verification::OnDiskPage;
+pub use disk_verification::OnDiskVerification;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use load_buffers::LoadBuffers;
 pub(crate) use load_buffers::SortMemory;

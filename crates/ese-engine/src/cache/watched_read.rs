@@ -21,7 +21,7 @@ use jetcell_vfs::IoReason;
 
 use super::announced_ranges::AnnouncedRange;
 use super::attached_file::AttachedFile;
-use super::{AttachedFileId, Cache, OnDiskPage, PageKey};
+use super::{AttachedFileId, Cache, OnDiskVerification, PageKey};
 use crate::Result;
 
 /// A range of pages that is being read without the cache.
@@ -70,17 +70,17 @@ impl Cache {
         key: PageKey,
         bytes: &mut [u8],
         reason: IoReason,
-    ) -> Result<OnDiskPage> {
+    ) -> Result<OnDiskVerification> {
         let attached = self.shared.file(key.file)?;
         let page = self.frame_of(key)?;
         if !page.frame().claim_unwritten() {
-            return Ok(OnDiskPage::Busy);
+            return Ok(OnDiskVerification::Busy);
         }
         let read: io::Result<()> = attached.file.read_at(self.page_size.offset_of(key.page), bytes, reason);
         page.frame().unclaim();
         Ok(match read {
-            Ok(()) => OnDiskPage::Verified(verify_page(bytes, self.page_size, key.page)),
-            Err(error) => OnDiskPage::Unreadable(error),
+            Ok(()) => OnDiskVerification::Verified(verify_page(bytes, self.page_size, key.page)),
+            Err(error) => OnDiskVerification::Unreadable(error),
         })
     }
 }

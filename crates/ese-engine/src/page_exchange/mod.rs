@@ -31,7 +31,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use self::message::Messages;
 pub use self::message::{PageDirection, PageRequests};
 use self::registered_copies::{RegisteredCopies, is_active};
-use crate::cache::{OnDiskPage, PageKey};
+use crate::cache::{OnDiskVerification, PageKey};
 use crate::core::Core;
 use crate::events::EventKind;
 use crate::log::RecordBatch;
@@ -158,12 +158,12 @@ impl PageExchange {
             self.requests.lock().remove(&file.page_key(page));
             let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
             match self.core.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)? {
-                OnDiskPage::Busy => {}
-                OnDiskPage::Superseded | OnDiskPage::Verified(PageIntegrity::Good) => {
+                OnDiskVerification::Busy => {}
+                OnDiskVerification::Superseded | OnDiskVerification::Verified(PageIntegrity::Good) => {
                     self.core.cache.clear_damage(file.file_id, page);
                 }
                 // The page is in memory, so it is simply written again.
-                OnDiskPage::Unreadable(_) | OnDiskPage::Verified(_) => {
+                OnDiskVerification::Unreadable(_) | OnDiskVerification::Verified(_) => {
                     file.unsettled.add(Extent { last: page, count: 1 });
                     pinned.write().mark_dirty(file.log.tail());
                 }

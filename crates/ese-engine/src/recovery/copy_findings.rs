@@ -67,7 +67,7 @@ pub struct UnreplayedPage {
 
 /// Findings of the replay of a copy since the last call to [`Replayer::take_findings`].
 #[derive(Default)]
-pub struct CopyFindings {
+pub struct ReplayFindings {
     /// Pages that were compared, in log order for each database.
     pub compared: Vec<PageComparison>,
     /// Pages that the active side has requested, in their state at the request records.
@@ -103,8 +103,8 @@ impl Replayer {
     /// written.
     ///
     /// Returns an error if these writes fail.
-    pub fn take_findings(&mut self) -> crate::Result<CopyFindings> {
-        let Some(copy) = self.replay.redo.copy_tasks() else { return Ok(CopyFindings::default()) };
+    pub fn take_findings(&mut self) -> crate::Result<ReplayFindings> {
+        let Some(copy) = self.replay.redo.copy_tasks() else { return Ok(ReplayFindings::default()) };
         let done = std::mem::take(&mut copy.done);
         let signature = |file| self.core.file(file).map(|database| database.header().signature);
         let compared = done.compared.into_iter().filter_map(|one| {
@@ -116,7 +116,7 @@ impl Replayer {
             Some(ExchangedPage::new(signature(one.file)?, page, position, bytes))
         });
         let repaired = done.repaired.iter().filter_map(|(file, page, _)| Some((signature(*file)?, *page)));
-        let findings = CopyFindings {
+        let findings = ReplayFindings {
             compared: compared.collect(),
             requested: requested.collect(),
             repaired: repaired.collect(),

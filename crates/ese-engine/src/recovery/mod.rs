@@ -28,7 +28,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 
-pub use self::copy_findings::{CopyFindings, ExchangedPage, PageComparison, UnreplayedPage};
+pub use self::copy_findings::{ExchangedPage, PageComparison, ReplayFindings, UnreplayedPage};
 pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
 pub use self::recovery_set::{DiscoveredDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};

@@ -12,7 +12,7 @@ use ese_format::{DbTime, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use crate::cache::OnDiskPage;
+use crate::cache::OnDiskVerification;
 use crate::log::RecordBatch;
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
@@ -84,7 +84,7 @@ fn log_zero_page(file: &Arc<DatabaseFile>, page: PageNumber, zero: ZeroPage) -> 
         time = file.db_time();
         let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
         let read = file.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)?;
-        if !matches!(read, OnDiskPage::Verified(ese_format::checksum::PageIntegrity::Zero)) {
+        if !matches!(read, OnDiskVerification::Verified(ese_format::checksum::PageIntegrity::Zero)) {
             return Ok(());
         }
     }

@@ -16,7 +16,7 @@ use super::check_record::{self, ZeroPage};
 use super::progress::MAX_FINDINGS;
 use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
-use crate::cache::OnDiskPage;
+use crate::cache::OnDiskVerification;
 use crate::events::{EventKind, PageDamage, PageDamageKind, PassReport};
 use crate::pace::{CleanPageWait, CleanPageWaitEvent, MaintenancePacer, MaintenanceThrottle};
 use crate::storage::DatabaseFile;
@@ -575,13 +575,13 @@ impl DatabaseScan {
             }
             let flaw =
                 match self.file.cache.verify_on_disk(self.file.page_key(number), page, IoReason::Scan)? {
-                    OnDiskPage::Busy => {
+                    OnDiskVerification::Busy => {
                         self.file.vfs.clock().sleep(RETRY_AFTER);
                         continue;
                     }
-                    OnDiskPage::Superseded => return Ok((false, None)),
-                    OnDiskPage::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
-                    OnDiskPage::Verified(verdict) => match verdict {
+                    OnDiskVerification::Superseded => return Ok((false, None)),
+                    OnDiskVerification::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
+                    OnDiskVerification::Verified(verdict) => match verdict {
                         PageIntegrity::Good => return Ok((false, None)),
                         PageIntegrity::Zero => return Ok((true, None)),
                         PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),

@@ -176,12 +176,12 @@ fn usable_devices(
 #[cfg(test)]
 mod tests {
     use crate::error::{ArrayError, ArrayRefusal};
-    use crate::geometry::Level;
+    use crate::geometry::RaidLevel;
     use crate::test_array::TestArray;
 
     #[test]
     fn a_byte_copy_of_a_member_is_rejected_by_name() {
-        let mut tested = TestArray::new(Level::Raid6, 5, 1);
+        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
         tested.array.take().unwrap().close().unwrap();

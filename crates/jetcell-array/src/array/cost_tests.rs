@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::Array;
-use crate::Level;
+use crate::RaidLevel;
 use crate::test_array::{CHUNK, TestArray, content};
 
-const DP: Level = Level::RaidDp { prime: 17 };
+const DP: RaidLevel = RaidLevel::RaidDp { prime: 17 };
 
 /// Returns an array in which every block was written.
-fn full(level: Level, members: usize, seed: u64) -> TestArray {
+fn full(level: RaidLevel, members: usize, seed: u64) -> TestArray {
     let mut tested = TestArray::new(level, members, seed);
     let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
     tested.write(&all).unwrap();
@@ -40,12 +40,12 @@ proptest! {
     #[test]
     fn small_in_place_writes_take_two_four_or_six_transfers(
         (level, members, expected) in prop_oneof![
-            Just((Level::Mirror, 2, 2)),
-            Just((Level::Raid10 { copies: 2 }, 6, 2)),
-            (4usize..9).prop_map(|members| (Level::Raid5, members, 4)),
-            (6usize..10).prop_map(|members| (Level::Raid6, members, 6)),
+            Just((RaidLevel::Mirror, 2, 2)),
+            Just((RaidLevel::Raid10 { copies: 2 }, 6, 2)),
+            (4usize..9).prop_map(|members| (RaidLevel::Raid5, members, 4)),
+            (6usize..10).prop_map(|members| (RaidLevel::Raid6, members, 6)),
             (6usize..10).prop_map(|members| (DP, members, 6)),
-            (6usize..10).prop_map(|members| (Level::RaidDp { prime: 257 }, members, 6)),
+            (6usize..10).prop_map(|members| (RaidLevel::RaidDp { prime: 257 }, members, 6)),
         ],
         seed in any::<u64>(),
         blocks in prop::collection::vec(any::<u64>(), 1..20),
@@ -63,7 +63,7 @@ proptest! {
 
 /// Returns the mean number of transfers for a read and for a small write. The accessed blocks are distributed evenly
 /// over the columns of a row and over the slots.
-fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
+fn mean_costs(level: RaidLevel, members: usize, lost: &[usize]) -> (f64, f64) {
     let mut tested = full(level, members, 1);
     lost.iter().for_each(|slot| tested.array().fail(*slot).unwrap());
     let rows = u64::from(CHUNK) * members as u64;
@@ -85,15 +85,15 @@ fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
 #[test]
 fn degraded_costs_match_the_formulas() {
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
-    assert_eq!(mean_costs(Level::Raid10 { copies: 2 }, 4, &[]), (1.0, 2.0));
+    assert_eq!(mean_costs(RaidLevel::Raid10 { copies: 2 }, 4, &[]), (1.0, 2.0));
     // One of two mirror pairs is degraded.
-    assert_eq!(mean_costs(Level::Raid10 { copies: 2 }, 4, &[1]), (1.0, 1.5));
+    assert_eq!(mean_costs(RaidLevel::Raid10 { copies: 2 }, 4, &[1]), (1.0, 1.5));
     let (n, members) = (5.0, 5);
-    let (read, write) = mean_costs(Level::Raid5, members, &[2]);
+    let (read, write) = mean_costs(RaidLevel::Raid5, members, &[2]);
     close(read, 2.0 * (n - 1.0) / n);
     close(write, (5.0 * n - 8.0) / n);
     let (n, members) = (8.0, 8);
-    let (read, write) = mean_costs(Level::Raid6, members, &[2]);
+    let (read, write) = mean_costs(RaidLevel::Raid6, members, &[2]);
     // The formula gives 2N - 3: recovery needs one parity block. The array also reads the other parity block, to
     // verify the recovered data.
     close(read, (2.0 * n - 2.0) / n);
@@ -102,7 +102,7 @@ fn degraded_costs_match_the_formulas() {
     // cost.
     let mut sum = 0.0;
     for (distance, pairs) in [(1, 8.0), (2, 8.0), (3, 8.0), (4, 4.0)] {
-        let (read, write) = mean_costs(Level::Raid6, members, &[2, 2 + distance]);
+        let (read, write) = mean_costs(RaidLevel::Raid6, members, &[2, 2 + distance]);
         close(read, 3.0 * (n - 2.0) / n);
         sum += pairs * write;
     }
@@ -112,7 +112,7 @@ fn degraded_costs_match_the_formulas() {
 
 #[test]
 fn degraded_rows_are_read_once_for_all_blocks() {
-    let mut tested = full(Level::Raid6, 8, 2);
+    let mut tested = full(RaidLevel::Raid6, 8, 2);
     tested.array().fail(3).unwrap();
     let (columns, rows) = (tested.array().layout().data_columns(), 2 * u64::from(CHUNK) * 8);
     let mut buffer = vec![0; rows as usize * columns * crate::BLOCK];
@@ -132,7 +132,7 @@ fn degraded_rows_are_read_once_for_all_blocks() {
 
 #[test]
 fn damage_found_by_transfers_is_counted_persistently_in_superblocks() {
-    let mut tested = full(Level::Raid6, 6, 3);
+    let mut tested = full(RaidLevel::Raid6, 6, 3);
     let layout = *tested.array().layout();
     let damage = |tested: &TestArray, row: u64, column: usize| {
         let path = &tested.members[layout.slot(row, column)];

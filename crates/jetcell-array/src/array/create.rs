@@ -6,7 +6,7 @@ use jetcell_vfs::{OpenMode, Vfs};
 
 use super::Array;
 use crate::error::{ArrayRefusal, Result};
-use crate::geometry::{ArrayLayout, Level, ZONE_ROWS};
+use crate::geometry::{ArrayLayout, RaidLevel, ZONE_ROWS};
 use crate::member::{
     ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig, is_journal_size,
 };
@@ -15,7 +15,7 @@ use crate::member::{
 #[derive(Clone, Debug)]
 pub struct CreateArrayOptions {
     /// RAID level of the array.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Identity of the array, which is a random number.
     pub id: u128,
     /// Number of consecutive blocks on one member. Must be a power of two up to 64.
@@ -28,7 +28,7 @@ pub struct CreateArrayOptions {
 
 impl CreateArrayOptions {
     /// Returns options with chunks of 64 KiB and a journal of 256 blocks.
-    pub fn new(level: Level, id: u128) -> CreateArrayOptions {
+    pub fn new(level: RaidLevel, id: u128) -> CreateArrayOptions {
         CreateArrayOptions { level, id, chunk: 16, journal_images: 256, force: false }
     }
 }

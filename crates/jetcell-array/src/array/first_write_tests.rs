@@ -9,7 +9,7 @@ use rand::Rng;
 use super::*;
 use crate::geometry::ZONE_ROWS;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io_error};
-use crate::{BlockStore, Level, LunVolume, WriteLogOptions};
+use crate::{BlockStore, LunVolume, RaidLevel, WriteLogOptions};
 
 /// Returns all blocks of these rows, each with this value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
@@ -64,7 +64,7 @@ fn new_rows_are_written_once_and_other_rows_twice() {
 
 #[test]
 fn a_batch_fitting_the_journal_commits_once_without_open_rows() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     let batch = rows(&mut tested, 0..u64::from(JOURNAL), 1);
     let before = tested.array().counters();
     tested.write(&batch).unwrap();
@@ -76,13 +76,13 @@ fn a_batch_fitting_the_journal_commits_once_without_open_rows() {
 /// Cuts the power at each write while a run of new rows is written and flushed, starting from the state that
 /// `prepare` creates. `after` checks the array after its restart.
 fn cut_everywhere(
-    (level, members): (Level, usize),
+    (level, members): (RaidLevel, usize),
     prepare: impl Fn(&mut TestArray),
     run: impl Fn(&mut TestArray) -> BTreeMap<u64, u64>,
     mut after: impl FnMut(&mut TestArray),
 ) {
     // Mirrors and RAID 6 are cut at every write, the other levels at every third write.
-    let step = if matches!(level, Level::Mirror | Level::Raid6) { 1 } else { 3 };
+    let step = if matches!(level, RaidLevel::Mirror | RaidLevel::Raid6) { 1 } else { 3 };
     for operations in (0..).step_by(step) {
         let mut tested = TestArray::new(level, members, operations);
         prepare(&mut tested);
@@ -151,7 +151,7 @@ fn a_power_cut_with_member_loss_preserves_flushed_rows() {
 
 #[test]
 fn a_power_cut_while_startup_clears_rows_is_recoverable() {
-    for (level, members) in [(Level::Raid10 { copies: 2 }, 4), (Level::Raid6, 5)] {
+    for (level, members) in [(RaidLevel::Raid10 { copies: 2 }, 4), (RaidLevel::Raid6, 5)] {
         for operations in 0..60 {
             let mut tested = TestArray::new(level, members, operations);
             let run = rows(&mut tested, 3..43, 7);
@@ -175,7 +175,7 @@ fn a_power_cut_while_startup_clears_rows_is_recoverable() {
 
 #[test]
 fn a_flush_closes_rows_and_saves_the_configuration_once() {
-    let mut tested = TestArray::with_zones(Level::Raid6, 5, 1, 8);
+    let mut tested = TestArray::with_zones(RaidLevel::Raid6, 5, 1, 8);
     let mut saves = vec![];
     for first in [0, 16, 32, 48, 64] {
         let run = rows(&mut tested, first..first + 16, 1);
@@ -240,7 +240,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
 
 #[test]
 fn rows_journaled_by_the_same_flush_are_not_opened() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     let run = rows(&mut tested, 0..16, 1);
     tested.write_run(&run).unwrap();
     let block = tested.array().layout().block_at(18, 0);
@@ -301,7 +301,7 @@ fn a_member_that_fails_while_rows_are_open_is_removed() {
 
 #[test]
 fn a_shutdown_leaves_no_open_rows() {
-    let mut tested = TestArray::new(Level::RaidDp { prime: 17 }, 6, 1);
+    let mut tested = TestArray::new(RaidLevel::RaidDp { prime: 17 }, 6, 1);
     let run = rows(&mut tested, 0..40, 1);
     tested.write_run(&run).unwrap();
     assert!(!open_rows(&tested).is_empty());
@@ -339,7 +339,7 @@ fn read_only_assembly_shows_open_rows_as_unwritten() {
 
 #[test]
 fn writers_continue_when_they_exceed_the_open_range_limit() {
-    let mut tested = TestArray::with_zones(Level::Raid5, 4, 1, 24);
+    let mut tested = TestArray::with_zones(RaidLevel::Raid5, 4, 1, 24);
     let writers: Vec<u64> = (0..12).collect();
     for step in 0..6 {
         for writer in &writers {
@@ -359,7 +359,7 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
 
 #[test]
 fn lun_volumes_write_new_rows_without_array_open_rows() {
-    let mut tested = TestArray::with_zones(Level::Raid6, 5, 1, 24);
+    let mut tested = TestArray::with_zones(RaidLevel::Raid6, 5, 1, 24);
     let log =
         WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };
     let array = tested.array.take().unwrap();

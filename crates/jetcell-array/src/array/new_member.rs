@@ -8,7 +8,7 @@ use jetcell_vfs::{OpenMode, Vfs};
 
 use super::Array;
 use crate::error::{ArrayRefusal, Result};
-use crate::geometry::Level;
+use crate::geometry::RaidLevel;
 use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig};
 
 /// Purpose for which files are added to an array.
@@ -101,7 +101,7 @@ impl Array {
             MemberPurpose::DataColumns => {
                 let level = self.config.layout.level;
                 let slots = self.config.layout.slots + count;
-                if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
+                if level == RaidLevel::Mirror || !level.member_counts().any(|count| count == slots) {
                     let needed =
                         "a member count that the level supports; a mirror cannot be extended".to_owned();
                     let level = level.to_string();

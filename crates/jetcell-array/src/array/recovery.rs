@@ -254,14 +254,16 @@ impl Array {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::Level;
+    use crate::RaidLevel;
     use crate::test_array::TestArray;
 
     /// If the parity of a row is on a member that is being rebuilt, only one other member has a journal entry for
     /// that row.
     #[test]
     fn an_interrupted_commit_is_atomic_during_a_member_rebuild() {
-        for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::RaidDp { prime: 17 }, 6)] {
+        for (level, members) in
+            [(RaidLevel::Raid5, 4), (RaidLevel::Raid6, 5), (RaidLevel::RaidDp { prime: 17 }, 6)]
+        {
             for seed in 0..60 {
                 let mut tested = TestArray::new(level, members, seed);
                 let lost = level.tolerance(members);

@@ -228,7 +228,7 @@ mod tests {
     use jetcell_vfs::{FaultEffect, FaultTarget, InjectedFault, IoReason, OpenMode, Vfs};
 
     use super::*;
-    use crate::Level;
+    use crate::RaidLevel;
     use crate::array::ZoneBuffer;
     use crate::geometry::BLOCK;
     use crate::shared_block::SharedBlock;
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn reading_blocks_from_a_pending_zone_writes_the_zone() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         (1..4).for_each(|zone| start_zone(&mut tested, zone));
         assert_written(&mut tested, 3);
         assert!(tested.array().row_writes.is_empty());
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn zones_are_counted_as_written_during_parity_computation() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         (1..3).for_each(|zone| start_zone(&mut tested, zone));
         let all = tested.array().layout().blocks();
         let runs = tested.array().written_runs(0..all).unwrap();
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_zone_skips_members_that_failed_during_parity_computation() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         let (first, second) = (full_zone(&mut tested, 1), full_zone(&mut tested, 2));
         let failing = tested.members[2].clone();
         let fault =
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn blocks_staged_after_a_zone_are_not_overwritten() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         start_zone(&mut tested, 1);
         // While a member is being rebuilt, the zone is written by the general method.
         let file = tested.new_file();
@@ -342,7 +342,7 @@ mod tests {
     fn a_zone_is_rewritten_without_reading_old_records() {
         let members = MEMBERS as u64;
         // Zone 1 is the last zone. Otherwise, records of later zones would be read ahead and counted.
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 2);
         let block = blocks(&mut tested, 1)[5];
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().check_generations();
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_lost_zone_write_is_found_without_reading_old_records() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 2);
         reads_of_write(&mut tested, 1);
         let before = tested.disk.contents(&tested.members[3]).unwrap();
         assert_eq!(reads_of_write(&mut tested, 1), 0);
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_zone_not_yet_started_is_lost_with_the_array() {
-        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         start_zone(&mut tested, 1);
         tested.array = None;
         let is_zero = |member: &std::path::PathBuf| {

@@ -11,7 +11,7 @@ use jetcell_vfs::{
 };
 
 use super::*;
-use crate::Level;
+use crate::RaidLevel;
 use crate::test_array::{TestArray, UNIT};
 
 /// Delay of writes. Long enough for a test to complete its other steps, even on a busy machine.
@@ -50,7 +50,7 @@ impl FileLayer for DelayedFile {
 }
 
 fn array_with_delayed_writes() -> TestArray {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     tested.array.take().unwrap().close().unwrap();
     let late = Arc::new(DelayedVfs(tested.faults.clone()));
     let mut array = Array::assemble(late, &tested.members, AssembleOptions::default()).unwrap();

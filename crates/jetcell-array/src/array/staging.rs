@@ -120,13 +120,13 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
+    use crate::RaidLevel;
     use crate::test_array::{JOURNAL, TestArray};
 
     #[test]
     fn the_zone_a_stream_continues_in_stays_staged() {
         for (first, staged_rows) in [(ZONE_ROWS - 5, 4), (ZONE_ROWS - 8, 1), (ZONE_ROWS - 4, 1)] {
-            let mut tested = TestArray::new(Level::Raid6, 5, 1);
+            let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
             tested.array().journal_new_rows();
             let layout = *tested.array().layout();
             let row_blocks = |row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Array, ArrayMode, ArrayOpenZone};
-use crate::geometry::Level;
+use crate::geometry::RaidLevel;
 use crate::member::MemberId;
 
 /// Health of an array.
@@ -58,7 +58,7 @@ pub struct SlotStatus {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArrayStatus {
     /// RAID level of the array.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Health of the array.
     pub state: ArrayState,
     /// Capacity of the array in bytes.

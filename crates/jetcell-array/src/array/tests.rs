@@ -8,7 +8,7 @@ use crate::geometry::ZONE_ROWS;
 use crate::member::MemberLayout;
 use crate::shared_block::SharedBlock;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};
-use crate::{ArrayError, Level};
+use crate::{ArrayError, RaidLevel};
 
 #[test]
 fn every_level_keeps_data_after_any_tolerated_member_loss() {
@@ -206,7 +206,8 @@ fn creation_rejects_destructive_or_invalid_options_without_writing() {
     let mut data = vec![0; size];
     data[size - 1] = 1;
     disk.put(&path("data"), &data);
-    let options = CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(Level::Raid5, 1) };
+    let options =
+        CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(RaidLevel::Raid5, 1) };
     let create = |names: &[&str], options: &CreateArrayOptions| {
         let before: Vec<_> = names.iter().map(|name| disk.contents(&path(name))).collect();
         let members: Vec<PathBuf> = names.iter().map(|name| path(name)).collect();
@@ -243,7 +244,7 @@ fn creation_rejects_destructive_or_invalid_options_without_writing() {
 
 #[test]
 fn assembly_rejects_invalid_member_sets_and_dirty_degraded_arrays() {
-    let mut tested = TestArray::new(Level::Raid5, 4, 3);
+    let mut tested = TestArray::new(RaidLevel::Raid5, 4, 3);
     let batch = tested.random_batch();
     tested.write(&batch).unwrap();
     let all = tested.members.clone();
@@ -278,7 +279,8 @@ fn assembly_rejects_invalid_member_sets_and_dirty_degraded_arrays() {
     tested.members = vec![all[0].clone(), all[1].clone(), file.clone()];
     assert_eq!(refusal(tested.assemble(false)), ArrayRefusal::NotAMember(file.clone()));
     let others: Vec<PathBuf> = (0..2).map(|_| tested.new_file()).chain([file.clone()]).collect();
-    let options = CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(Level::Raid5, 8) };
+    let options =
+        CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(RaidLevel::Raid5, 8) };
     Array::create(&tested.disk, &others, &options).unwrap();
     assert_eq!(refusal(tested.assemble(true)), ArrayRefusal::Foreign { path: file, first: all[0].clone() });
 }
@@ -286,7 +288,7 @@ fn assembly_rejects_invalid_member_sets_and_dirty_degraded_arrays() {
 #[test]
 fn assembly_tolerates_damaged_superblocks() {
     for place in 0..2 {
-        let mut tested = TestArray::new(Level::RaidDp { prime: 17 }, 6, 3);
+        let mut tested = TestArray::new(RaidLevel::RaidDp { prime: 17 }, 6, 3);
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
         tested.array.take().unwrap().close().unwrap();
@@ -310,7 +312,7 @@ fn assembly_tolerates_damaged_superblocks() {
 
 #[test]
 fn blocks_past_the_end_and_partial_blocks_are_rejected() {
-    let mut tested = TestArray::new(Level::Mirror, 2, 3);
+    let mut tested = TestArray::new(RaidLevel::Mirror, 2, 3);
     let blocks = tested.array().layout().blocks();
     assert!(matches!(refusal(tested.array().read(blocks, &mut [0; BLOCK])), ArrayRefusal::OutOfRange { .. }));
     assert!(matches!(
@@ -326,7 +328,7 @@ fn blocks_past_the_end_and_partial_blocks_are_rejected() {
 
 #[test]
 fn parity_updates_use_the_cheapest_method() {
-    let mut tested = TestArray::new(Level::Raid6, 7, 3);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 7, 3);
     // There are five data columns and two parity blocks. Read-modify-write of one column costs 6 transfers and of two
     // columns 8, whereas reconstruct-write costs 7.
     let block_of = |tested: &mut TestArray, column| tested.array().layout().block_at(0, column);
@@ -396,7 +398,7 @@ fn a_row_in_two_commits_recovers_to_the_latest_state() {
 #[test]
 fn examination_identifies_each_file_while_the_array_runs() {
     use crate::{ArrayExamination, MemberState, SlotState};
-    let mut tested = TestArray::new(Level::Raid6, 5, 3);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 3);
     tested.array().fail(1).unwrap();
     let (spare, other) = (tested.new_file(), tested.new_file());
     tested.array().add_spare(&spare, false).unwrap();
@@ -417,7 +419,7 @@ fn examination_identifies_each_file_while_the_array_runs() {
 
 #[test]
 fn erasing_an_array_leaves_other_files_unchanged() {
-    let mut tested = TestArray::new(Level::Raid5, 3, 3);
+    let mut tested = TestArray::new(RaidLevel::Raid5, 3, 3);
     tested.array.take().unwrap().close().unwrap();
     let other = tested.new_file();
     tested.disk.corrupt(&other, 0, &[7; 512]).unwrap();
@@ -430,7 +432,7 @@ fn erasing_an_array_leaves_other_files_unchanged() {
 
 #[test]
 fn journal_replay_does_not_overwrite_rows_written_directly() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
@@ -452,11 +454,11 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
         BlockByBlock,
     }
     let levels = [
-        (Level::Raid0, 3),
-        (Level::Raid5, 4),
-        (Level::Raid6, 5),
-        (Level::TripleParity, 6),
-        (Level::RaidDp { prime: 17 }, 6),
+        (RaidLevel::Raid0, 3),
+        (RaidLevel::Raid5, 4),
+        (RaidLevel::Raid6, 5),
+        (RaidLevel::TripleParity, 6),
+        (RaidLevel::RaidDp { prime: 17 }, 6),
     ];
     for (level, members) in levels {
         let written = |way: RowWriteMethod| {
@@ -519,7 +521,7 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
 
 #[test]
 fn changes_to_the_array_wait_for_rows_in_flight() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
     let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copy_from(&content(value))).collect());
     tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
@@ -537,7 +539,7 @@ fn changes_to_the_array_wait_for_rows_in_flight() {
 /// Checks that a long read reads the next zone's records ahead, and that later changes to this zone are respected.
 #[test]
 fn prefetched_records_are_used_unless_the_zone_changes() {
-    for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
+    for (level, members) in [(RaidLevel::Raid6, 5), (RaidLevel::Raid10 { copies: 2 }, 4)] {
         let mut tested = TestArray::with_zones(level, members, 5, 4);
         let layout = *tested.array().layout();
         let blocks = |zone: u64| -> Vec<u64> {
@@ -574,7 +576,7 @@ fn prefetched_records_are_used_unless_the_zone_changes() {
 
 #[test]
 fn reads_return_blocks_written_while_the_read_is_pending() {
-    for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
+    for (level, members) in [(RaidLevel::Raid6, 5), (RaidLevel::Raid10 { copies: 2 }, 4)] {
         let mut tested = TestArray::new(level, members, 5);
         let blocks: Vec<u64> = (0..JOURNAL.into()).collect();
         tested.write(&blocks.iter().map(|block| (*block, 10 + block)).collect()).unwrap();

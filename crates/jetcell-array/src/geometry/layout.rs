@@ -1,6 +1,6 @@
 //! Maps blocks of an array to rows, cells and slots.
 
-use super::{BLOCK, Level, RedundancyCode, ZONE_ROWS};
+use super::{BLOCK, RaidLevel, RedundancyCode, ZONE_ROWS};
 
 /// Number of the first parity cell, as stored in its record.
 const STORED_PARITY: u16 = 0x8000;
@@ -13,7 +13,7 @@ const STORED_PARITY: u16 = 0x8000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArrayLayout {
     /// RAID level of the array.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Number of consecutive blocks on one slot.
     pub chunk: u32,
     /// Number of rows in the array, a multiple of [`ZONE_ROWS`].
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn layouts() -> impl Iterator<Item = ArrayLayout> {
-        Level::ALL.into_iter().flat_map(|level| {
+        RaidLevel::ALL.into_iter().flat_map(|level| {
             level.member_counts().take(4).flat_map(move |base_slots| {
                 (0..3).map(move |added| ArrayLayout {
                     level,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn blocks_and_cells_correspond_one_to_one() {
-        for layout in layouts().filter(|layout| layout.level != Level::Mirror) {
+        for layout in layouts().filter(|layout| layout.level != RaidLevel::Mirror) {
             let mut seen = std::collections::BTreeSet::new();
             for block in 0..layout.blocks() {
                 let (row, column) = layout.locate(block);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn added_slots_move_no_block() {
-        let layout = ArrayLayout { level: Level::Raid6, chunk: 4, rows: 128, base_slots: 5, slots: 5 };
+        let layout = ArrayLayout { level: RaidLevel::Raid6, chunk: 4, rows: 128, base_slots: 5, slots: 5 };
         let grown = ArrayLayout { slots: 7, ..layout };
         assert_eq!(grown.blocks(), layout.blocks() + 2 * 128);
         for block in 0..layout.blocks() {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn raid_6_rotates_like_linux_left_symmetric() {
-        let layout = ArrayLayout { level: Level::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
+        let layout = ArrayLayout { level: RaidLevel::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
         // Slots of D0, D1, P and Q in a row.
         let slots = |row| [0, 1, 2, 3].map(|cell| layout.slot(row, cell));
         assert_eq!([slots(0), slots(1), slots(2)], [[1, 2, 3, 0], [0, 1, 2, 3], [3, 0, 1, 2]]);
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn level_names_and_stored_codes_round_trip() {
-        for level in Level::ALL {
+        for level in RaidLevel::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
-            assert_eq!(Level::from_stored(level.stored()), Some(level));
+            assert_eq!(RaidLevel::from_stored(level.stored()), Some(level));
         }
-        assert!("raid7".parse::<Level>().unwrap_err().contains("raid-dp"));
-        let counts = |level: Level| level.member_counts().collect::<Vec<_>>();
-        assert_eq!(counts(Level::RaidDp { prime: 17 }), (4..=18).collect::<Vec<_>>());
-        assert_eq!(counts(Level::Mirror), [2, 3]);
+        assert!("raid7".parse::<RaidLevel>().unwrap_err().contains("raid-dp"));
+        let counts = |level: RaidLevel| level.member_counts().collect::<Vec<_>>();
+        assert_eq!(counts(RaidLevel::RaidDp { prime: 17 }), (4..=18).collect::<Vec<_>>());
+        assert_eq!(counts(RaidLevel::Mirror), [2, 3]);
     }
 }

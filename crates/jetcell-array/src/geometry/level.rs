@@ -8,7 +8,7 @@ use crate::kernels::{ReedSolomon, RowDiagonal};
 
 /// RAID level, which determines how an array protects its data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Level {
+pub enum RaidLevel {
     /// Stripes without protection.
     Raid0,
     /// Every member has a copy of the data.
@@ -31,30 +31,30 @@ pub enum Level {
     },
 }
 
-impl Level {
+impl RaidLevel {
     /// All levels, with their usual parameters.
-    pub const ALL: [Level; 9] = [
-        Level::Raid0,
-        Level::Mirror,
-        Level::Raid10 { copies: 2 },
-        Level::Raid10 { copies: 3 },
-        Level::Raid5,
-        Level::Raid6,
-        Level::TripleParity,
-        Level::RaidDp { prime: 17 },
-        Level::RaidDp { prime: 257 },
+    pub const ALL: [RaidLevel; 9] = [
+        RaidLevel::Raid0,
+        RaidLevel::Mirror,
+        RaidLevel::Raid10 { copies: 2 },
+        RaidLevel::Raid10 { copies: 3 },
+        RaidLevel::Raid5,
+        RaidLevel::Raid6,
+        RaidLevel::TripleParity,
+        RaidLevel::RaidDp { prime: 17 },
+        RaidLevel::RaidDp { prime: 257 },
     ];
 
     /// Returns the redundancy code for a row with this many slots.
     pub(crate) fn code(&self, slots: usize) -> RedundancyCode {
         match self {
-            Level::Raid0 => RedundancyCode::Mirror { copies: 1 },
-            Level::Mirror => RedundancyCode::Mirror { copies: slots },
-            Level::Raid10 { copies } => RedundancyCode::Mirror { copies: *copies },
-            Level::Raid5 => RedundancyCode::ReedSolomon(ReedSolomon::new(1)),
-            Level::Raid6 => RedundancyCode::ReedSolomon(ReedSolomon::new(2)),
-            Level::TripleParity => RedundancyCode::ReedSolomon(ReedSolomon::new(3)),
-            Level::RaidDp { prime } => RedundancyCode::RowDiagonal(RowDiagonal::new(*prime)),
+            RaidLevel::Raid0 => RedundancyCode::Mirror { copies: 1 },
+            RaidLevel::Mirror => RedundancyCode::Mirror { copies: slots },
+            RaidLevel::Raid10 { copies } => RedundancyCode::Mirror { copies: *copies },
+            RaidLevel::Raid5 => RedundancyCode::ReedSolomon(ReedSolomon::new(1)),
+            RaidLevel::Raid6 => RedundancyCode::ReedSolomon(ReedSolomon::new(2)),
+            RaidLevel::TripleParity => RedundancyCode::ReedSolomon(ReedSolomon::new(3)),
+            RaidLevel::RaidDp { prime } => RedundancyCode::RowDiagonal(RowDiagonal::new(*prime)),
         }
     }
 
@@ -62,18 +62,20 @@ impl Level {
     pub fn member_counts(&self) -> impl Iterator<Item = usize> + use<> {
         let level = *self;
         let most_data = match level {
-            Level::RaidDp { prime } => MAX_DATA_COLUMNS.min(prime - 1),
+            RaidLevel::RaidDp { prime } => MAX_DATA_COLUMNS.min(prime - 1),
             _ => MAX_DATA_COLUMNS,
         };
         (1..=MAX_SLOTS).filter(move |members| match level {
-            Level::Raid0 => (2..=most_data).contains(members),
-            Level::Mirror => (2..=3).contains(members),
-            Level::Raid10 { copies } => {
+            RaidLevel::Raid0 => (2..=most_data).contains(members),
+            RaidLevel::Mirror => (2..=3).contains(members),
+            RaidLevel::Raid10 { copies } => {
                 members.is_multiple_of(copies) && (2..=most_data).contains(&(members / copies))
             }
-            Level::Raid5 => (2..=most_data).contains(&members.saturating_sub(1)),
-            Level::Raid6 | Level::RaidDp { .. } => (2..=most_data).contains(&members.saturating_sub(2)),
-            Level::TripleParity => (2..=most_data).contains(&members.saturating_sub(3)),
+            RaidLevel::Raid5 => (2..=most_data).contains(&members.saturating_sub(1)),
+            RaidLevel::Raid6 | RaidLevel::RaidDp { .. } => {
+                (2..=most_data).contains(&members.saturating_sub(2))
+            }
+            RaidLevel::TripleParity => (2..=most_data).contains(&members.saturating_sub(3)),
         })
     }
 
@@ -85,43 +87,43 @@ impl Level {
     /// Returns the stored form of the level: its kind and its parameter.
     pub(crate) fn stored(&self) -> (u16, u16) {
         match self {
-            Level::Raid0 => (0, 0),
-            Level::Mirror => (1, 0),
-            Level::Raid10 { copies } => (10, *copies as u16),
-            Level::Raid5 => (5, 0),
-            Level::Raid6 => (6, 0),
-            Level::TripleParity => (7, 0),
-            Level::RaidDp { prime } => (4, *prime as u16),
+            RaidLevel::Raid0 => (0, 0),
+            RaidLevel::Mirror => (1, 0),
+            RaidLevel::Raid10 { copies } => (10, *copies as u16),
+            RaidLevel::Raid5 => (5, 0),
+            RaidLevel::Raid6 => (6, 0),
+            RaidLevel::TripleParity => (7, 0),
+            RaidLevel::RaidDp { prime } => (4, *prime as u16),
         }
     }
 
-    pub(crate) fn from_stored(stored: (u16, u16)) -> Option<Level> {
-        Level::ALL.into_iter().find(|level| level.stored() == stored)
+    pub(crate) fn from_stored(stored: (u16, u16)) -> Option<RaidLevel> {
+        RaidLevel::ALL.into_iter().find(|level| level.stored() == stored)
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for RaidLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Level::Raid0 => f.write_str("raid0"),
-            Level::Mirror => f.write_str("mirror"),
-            Level::Raid10 { copies: 2 } => f.write_str("raid10"),
-            Level::Raid10 { copies } => write!(f, "raid10-{copies}"),
-            Level::Raid5 => f.write_str("raid5"),
-            Level::Raid6 => f.write_str("raid6"),
-            Level::TripleParity => f.write_str("raid-tp"),
-            Level::RaidDp { prime: 17 } => f.write_str("raid-dp"),
-            Level::RaidDp { prime } => write!(f, "raid-dp-{prime}"),
+            RaidLevel::Raid0 => f.write_str("raid0"),
+            RaidLevel::Mirror => f.write_str("mirror"),
+            RaidLevel::Raid10 { copies: 2 } => f.write_str("raid10"),
+            RaidLevel::Raid10 { copies } => write!(f, "raid10-{copies}"),
+            RaidLevel::Raid5 => f.write_str("raid5"),
+            RaidLevel::Raid6 => f.write_str("raid6"),
+            RaidLevel::TripleParity => f.write_str("raid-tp"),
+            RaidLevel::RaidDp { prime: 17 } => f.write_str("raid-dp"),
+            RaidLevel::RaidDp { prime } => write!(f, "raid-dp-{prime}"),
         }
     }
 }
 
-impl FromStr for Level {
+impl FromStr for RaidLevel {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Level, String> {
-        let names = || Level::ALL.map(|level| level.to_string()).join(", ");
-        Level::ALL
+    fn from_str(text: &str) -> Result<RaidLevel, String> {
+        let names = || RaidLevel::ALL.map(|level| level.to_string()).join(", ");
+        RaidLevel::ALL
             .into_iter()
             .find(|level| level.to_string() == text)
             .ok_or_else(|| format!("\"{text}\" is not a level; use one of {}", names()))

@@ -9,7 +9,7 @@ mod layout;
 mod level;
 
 pub use layout::ArrayLayout;
-pub use level::Level;
+pub use level::RaidLevel;
 
 pub(crate) use code::RedundancyCode;
 

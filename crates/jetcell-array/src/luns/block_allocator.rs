@@ -224,11 +224,11 @@ impl BlockAllocator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
+    use crate::RaidLevel;
 
     fn space() -> BlockAllocator {
         BlockAllocator::new(ArrayLayout {
-            level: Level::Raid6,
+            level: RaidLevel::Raid6,
             chunk: 16,
             rows: 640,
             base_slots: 6,

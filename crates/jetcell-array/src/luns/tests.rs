@@ -10,7 +10,7 @@ use super::{LunVolume, WriteLogOptions};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::MemberLayout;
 use crate::test_array::{content, write_transfer};
-use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateArrayOptions, Level};
+use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateArrayOptions, RaidLevel};
 
 pub const JOURNAL: u32 = 64;
 pub const LOG: &str = "/log/write-log";
@@ -20,7 +20,7 @@ pub fn members(count: usize) -> Vec<PathBuf> {
 }
 
 /// Creates an array of these members, with an empty LUN volume that is shut down.
-pub fn disk(level: Level, count: usize, zones: u64) -> SimVfs {
+pub fn disk(level: RaidLevel, count: usize, zones: u64) -> SimVfs {
     let disk = SimVfs::new();
     for member in members(count) {
         let file = disk.open(&member, OpenMode::CreateNew).unwrap();
@@ -75,7 +75,7 @@ pub fn values(volume: &mut LunVolume, lun: &str) -> Vec<u64> {
 
 #[test]
 fn luns_allocate_space_on_write_and_persist_across_restarts() {
-    let disk = disk(Level::Raid6, 5, 12);
+    let disk = disk(RaidLevel::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     let free = volume.free_bytes();
     volume.create_lun("a", 1 << 30).unwrap();
@@ -110,7 +110,7 @@ fn luns_allocate_space_on_write_and_persist_across_restarts() {
 
 #[test]
 fn flushed_writes_survive_through_the_log_without_consistency_point() {
-    let disk = disk(Level::Raid6, 5, 12);
+    let disk = disk(RaidLevel::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     volume.create_lun("a", 300).unwrap();
     write(&mut volume, "a", 7, &[1, 2, 3]).unwrap();
@@ -133,7 +133,7 @@ fn flushed_writes_survive_through_the_log_without_consistency_point() {
 
 #[test]
 fn snapshots_share_space_and_can_be_restored_and_cloned() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 600).unwrap();
     write(&mut volume, "a", 0, &[1; 100]).unwrap();
@@ -176,7 +176,7 @@ fn snapshots_share_space_and_can_be_restored_and_cloned() {
 
 #[test]
 fn a_full_volume_rejects_new_data_but_accepts_overwrites() {
-    let disk = disk(Level::Raid5, 4, 8);
+    let disk = disk(RaidLevel::Raid5, 4, 8);
     let mut volume = start(&disk, &members(4)).unwrap();
     volume.create_lun("a", 10_000).unwrap();
     let mut written = 0;
@@ -206,11 +206,11 @@ fn a_full_volume_rejects_new_data_but_accepts_overwrites() {
 
 #[test]
 fn arrays_with_other_content_are_rejected_and_left_unchanged() {
-    let disk = disk(Level::Raid5, 3, 16);
+    let disk = disk(RaidLevel::Raid5, 3, 16);
     let options = CreateArrayOptions {
         journal_images: JOURNAL,
         force: true,
-        ..CreateArrayOptions::new(Level::Raid5, 10)
+        ..CreateArrayOptions::new(RaidLevel::Raid5, 10)
     };
     Array::create(&disk, &members(3), &options).unwrap();
     let mut other = array(&disk, &members(3)).unwrap();
@@ -226,7 +226,7 @@ fn arrays_with_other_content_are_rejected_and_left_unchanged() {
 
 #[test]
 fn a_new_volume_issues_fewer_commands_than_clients() {
-    let disk = disk(Level::Raid6, 8, 40);
+    let disk = disk(RaidLevel::Raid6, 8, 40);
     let mut volume = start(&disk, &members(8)).unwrap();
     volume.create_lun("a", 6000).unwrap();
     let before = volume.array().counters();
@@ -250,7 +250,7 @@ fn a_new_volume_issues_fewer_commands_than_clients() {
 
 #[test]
 fn blocks_overwritten_in_memory_are_never_written_to_the_array() {
-    let disk = disk(Level::Raid6, 8, 40);
+    let disk = disk(RaidLevel::Raid6, 8, 40);
     let mut volume = start(&disk, &members(8)).unwrap();
     volume.create_lun("a", 6000).unwrap();
     let before = volume.array().counters();
@@ -276,7 +276,7 @@ fn blocks_overwritten_in_memory_are_never_written_to_the_array() {
 
 #[test]
 fn cleaning_consolidates_scattered_free_blocks_into_full_rows() {
-    let disk = disk(Level::Raid6, 6, 16);
+    let disk = disk(RaidLevel::Raid6, 6, 16);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 3000).unwrap();
     for first in (0..2400).step_by(100) {
@@ -316,7 +316,7 @@ fn cleaning_consolidates_scattered_free_blocks_into_full_rows() {
 fn a_scrub_finds_no_damage_after_crash_recovery() {
     let mut doubtful = 0;
     for operations in 0..60 {
-        let disk = disk(Level::Raid6, 6, 12);
+        let disk = disk(RaidLevel::Raid6, 6, 12);
         let mut volume = start(&disk, &members(6)).unwrap();
         volume.create_lun("a", 600).unwrap();
         write(&mut volume, "a", 0, &[1; 100]).unwrap();
@@ -340,7 +340,7 @@ fn a_scrub_finds_no_damage_after_crash_recovery() {
 
 #[test]
 fn an_active_volume_grows_and_new_space_is_available_immediately() {
-    let disk = disk(Level::Raid6, 5, 12);
+    let disk = disk(RaidLevel::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     volume.create_lun("a", 1 << 20).unwrap();
     let values: Vec<u64> = (1..=300).collect();
@@ -370,7 +370,7 @@ fn an_active_volume_grows_and_new_space_is_available_immediately() {
 
 #[test]
 fn a_write_log_keeps_the_same_size_across_restarts() {
-    let disk = disk(Level::Raid6, 5, 12);
+    let disk = disk(RaidLevel::Raid6, 5, 12);
     let length = |disk: &SimVfs| disk.contents(Path::new(LOG)).unwrap().len();
     let size = length(&disk);
     let default = WriteLogOptions::new(Arc::new(disk.clone()), LOG.into());
@@ -389,7 +389,7 @@ fn a_write_log_keeps_the_same_size_across_restarts() {
 
 /// Creates a volume that crashed after `flushes` flushes of one block each. Returns the disk after the crash.
 fn crashed_after_flushes(flushes: u64) -> SimVfs {
-    let disk = disk(Level::Raid5, 3, 9);
+    let disk = disk(RaidLevel::Raid5, 3, 9);
     // The log may be enlarged while the volume is shut down.
     let mut log = disk.contents(Path::new(LOG)).unwrap();
     log.resize(4 << 20, 0);

@@ -8,7 +8,7 @@ use super::tests::{disk, members, start, values, write};
 use crate::bytes::copy_to_buffer;
 use crate::geometry::BLOCK;
 use crate::test_array::content;
-use crate::{BlockStore, Level};
+use crate::{BlockStore, RaidLevel};
 
 /// Creates a volume with a consistency point in flight. The consistency point writes value 1 to blocks 0 to 255.
 /// Blocks 250 to 259 were written after it began.
@@ -30,7 +30,7 @@ fn with_ten_more() -> Vec<u64> {
 
 #[test]
 fn reads_and_writes_proceed_during_a_consistency_point() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = with_point_in_flight(&disk);
     let points = volume.counters().consistency_points;
     assert_eq!(values(&mut volume, "a"), with_ten_more());
@@ -47,7 +47,7 @@ fn reads_and_writes_proceed_during_a_consistency_point() {
 
 #[test]
 fn a_flush_makes_data_in_an_unfinished_consistency_point_durable() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = with_point_in_flight(&disk);
     volume.flush().unwrap();
     drop(volume);
@@ -59,7 +59,7 @@ fn a_flush_makes_data_in_an_unfinished_consistency_point_durable() {
 /// progress.
 #[test]
 fn a_pending_read_returns_the_latest_content() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 300).unwrap();
     write(&mut volume, "a", 0, &(1..=200).collect::<Vec<_>>()).unwrap();
@@ -99,7 +99,7 @@ fn a_pending_read_returns_the_latest_content() {
 
 #[test]
 fn a_crash_during_a_consistency_point_keeps_the_previous_state() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     drop(with_point_in_flight(&disk));
     assert_after_cuts(&disk, &[0; 1000]);
 }
@@ -132,7 +132,7 @@ fn with_write_through(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
 #[test]
 fn write_through_blocks_can_be_read_replaced_and_trimmed() {
     for failed in [vec![], vec![1, 4]] {
-        let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+        let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 20);
         let (mut volume, mut expected) = with_write_through(&disk);
         let points = volume.counters().consistency_points;
         assert_eq!(values(&mut volume, "a"), expected);
@@ -172,7 +172,7 @@ fn write_through_blocks_can_be_read_replaced_and_trimmed() {
 #[test]
 fn open_zone_blocks_can_be_read_replaced_and_discarded() {
     for failed in [vec![], vec![1, 4]] {
-        let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+        let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 20);
         let (mut volume, mut expected) = with_write_through(&disk);
         let last = |volume: &LunVolume| volume.open_zone_content(1, 999).is_some();
         assert!(last(&volume) && volume.pending.is_empty());
@@ -209,7 +209,7 @@ fn open_zone_blocks_can_be_read_replaced_and_discarded() {
 /// memory even if most of its blocks have been replaced.
 #[test]
 fn a_transfer_hands_over_buffers_to_the_open_zone() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 20);
     let (mut volume, mut expected) = with_write_through(&disk);
     let mut give = |volume: &mut LunVolume, first: usize, blocks: usize, value: u64| {
         expected[first..first + blocks].fill(value);
@@ -236,7 +236,7 @@ fn a_transfer_hands_over_buffers_to_the_open_zone() {
 #[test]
 fn write_through_blocks_are_durable_only_after_a_flush() {
     for is_flushed in [true, false] {
-        let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+        let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
         let (mut volume, expected) = with_write_through(&disk);
         if is_flushed {
             volume.flush().unwrap();
@@ -250,7 +250,7 @@ fn write_through_blocks_are_durable_only_after_a_flush() {
 /// Checks that flushed writes prevent write-through, because a consistency point must make room in the write log.
 #[test]
 fn flushed_writes_prevent_write_through() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = with_point_in_flight(&disk);
     volume.flush().unwrap();
     let points = volume.counters().consistency_points;
@@ -263,7 +263,7 @@ fn flushed_writes_prevent_write_through() {
 
 #[test]
 fn rows_freed_by_a_consistency_point_are_available_for_writing() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 1200).unwrap();
     for value in 1..=5 {
@@ -279,7 +279,7 @@ fn rows_freed_by_a_consistency_point_are_available_for_writing() {
 
 #[test]
 fn scattered_blocks_trigger_write_through_to_limit_map_nodes() {
-    let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
+    let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 60);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 1_000_000).unwrap();
     let (mut most, mut early) = (0, 0);

@@ -6,12 +6,12 @@ use jetcell_vfs::{FaultEffect, FaultTarget, InjectedFault, Vfs};
 
 use super::tests::{redundant, written};
 use crate::test_array::TestArray;
-use crate::{Level, MemberPurpose};
+use crate::{MemberPurpose, RaidLevel};
 
 /// Runs a rebuild for the duration `time`, alongside a load whose reads take `latency`. Returns the number of rebuild
 /// steps.
 fn steps_with_concurrent_load(latency: Duration, time: Duration) -> usize {
-    let mut tested = written(Level::Raid5, 4, 10, 3);
+    let mut tested = written(RaidLevel::Raid5, 4, 10, 3);
     let clock = tested.disk.clock();
     let mut throttle =
         crate::ArrayMaintenanceThrottle::new(Duration::from_millis(20), Duration::from_millis(200));
@@ -52,7 +52,7 @@ fn a_rebuild_takes_fewer_steps_during_a_slow_load() {
 /// Zones that were never written take almost no time, so a step with many rows may include any number of full zones.
 #[test]
 fn a_step_stops_after_one_zone_when_operations_wait() {
-    let mut tested = TestArray::with_zones(Level::Raid5, 4, 14, 20);
+    let mut tested = TestArray::with_zones(RaidLevel::Raid5, 4, 14, 20);
     tested.array().fail(0).unwrap();
     let file = tested.new_file();
     tested.array().replace(0, &file, false).unwrap();
@@ -75,7 +75,7 @@ fn a_step_stops_after_one_zone_when_operations_wait() {
 /// preparation needs only a few reads.
 #[test]
 fn examining_a_new_member_does_not_block_the_array() {
-    let mut tested = written(Level::Raid6, 6, 15, 20);
+    let mut tested = written(RaidLevel::Raid6, 6, 15, 20);
     tested.array().fail(0).unwrap();
     let fault = |skipped| {
         InjectedFault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(skipped).repeating()

@@ -9,13 +9,13 @@ use jetcell_sync::thread;
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 
 use crate::test_array::{TestArray, ZONES, is_io_error};
-use crate::{Array, ArrayState, AssembleOptions, Level, Result, ScrubReport};
+use crate::{Array, ArrayState, AssembleOptions, RaidLevel, Result, ScrubReport};
 
 /// Each level with its number of members, and the number of members that the tests remove or damage.
-const SHAPES: [(Level, usize, usize); 3] =
-    [(Level::Mirror, 2, 1), (Level::Raid5, 4, 1), (Level::RaidDp { prime: 17 }, 5, 2)];
+const SHAPES: [(RaidLevel, usize, usize); 3] =
+    [(RaidLevel::Mirror, 2, 1), (RaidLevel::Raid5, 4, 1), (RaidLevel::RaidDp { prime: 17 }, 5, 2)];
 
-fn written(level: Level, members: usize) -> TestArray {
+fn written(level: RaidLevel, members: usize) -> TestArray {
     let mut tested = TestArray::new(level, members, 11);
     for _ in 0..4 {
         let batch = tested.random_batch();
@@ -179,7 +179,7 @@ impl FileLayer for SlowMemberFile {
 #[test]
 fn a_slow_member_neither_blocks_the_array_nor_changes_data() {
     let contents = |is_slow: bool| {
-        let mut tested = written(Level::Raid6, 5);
+        let mut tested = written(RaidLevel::Raid6, 5);
         tested.array.take().unwrap().close().unwrap();
         if is_slow {
             let vfs = SlowMemberVfs { inner: tested.faults.clone(), slow: tested.members[1].clone() };

@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 use crate::geometry::{ArrayLayout, BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
 use crate::test_array::{SHAPES, TestArray, ZONES};
-use crate::{ArrayError, ArrayRefusal, ArrayState, Level, SlotState};
+use crate::{ArrayError, ArrayRefusal, ArrayState, RaidLevel, SlotState};
 
-pub fn redundant() -> impl Iterator<Item = (Level, usize)> {
+pub fn redundant() -> impl Iterator<Item = (RaidLevel, usize)> {
     SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0)
 }
 
-pub fn written(level: Level, members: usize, seed: u64, batches: usize) -> TestArray {
+pub fn written(level: RaidLevel, members: usize, seed: u64, batches: usize) -> TestArray {
     let mut tested = TestArray::new(level, members, seed);
     for _ in 0..batches {
         let batch = tested.random_batch();
@@ -47,7 +47,7 @@ fn a_rebuild_under_load_restores_tolerance_for_new_losses() {
 
 #[test]
 fn a_rebuild_resumes_after_a_restart() {
-    let mut tested = written(Level::Raid6, 5, 2, 20);
+    let mut tested = written(RaidLevel::Raid6, 5, 2, 20);
     tested.array().fail(1).unwrap();
     let file = tested.new_file();
     tested.array().replace(1, &file, false).unwrap();
@@ -67,7 +67,7 @@ fn a_rebuild_resumes_after_a_restart() {
 
 #[test]
 fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 2);
+    let mut tested = TestArray::new(RaidLevel::Raid6, 5, 2);
     for slot in 0..2 {
         tested.array().fail(slot).unwrap();
         let file = tested.new_file();
@@ -121,7 +121,7 @@ fn a_failing_member_is_copied_and_bad_blocks_are_reconstructed() {
 
 #[test]
 fn a_spare_replaces_a_failed_member() {
-    let mut tested = written(Level::Raid5, 4, 4, 10);
+    let mut tested = written(RaidLevel::Raid5, 4, 4, 10);
     let spare = tested.new_file();
     tested.array().add_spare(&spare, false).unwrap();
     tested.refresh_members();
@@ -163,7 +163,7 @@ fn a_single_scrub_repairs_all_damage_on_any_member() {
 
 #[test]
 fn a_scrub_reports_progress_and_resumes_after_a_crash() {
-    let mut tested = written(Level::Raid5, 4, 5, 20);
+    let mut tested = written(RaidLevel::Raid5, 4, 5, 20);
     tested.array().set_zones_per_save(1);
     let mut report = crate::ScrubReport::default();
     assert!(!tested.array().scrub_step(&mut report).unwrap());
@@ -241,9 +241,9 @@ fn inconsistent_blocks_are_reported_and_only_parity_is_corrected() {
 
 #[test]
 fn an_array_grows_without_moving_a_block() {
-    for (level, members) in SHAPES.into_iter().filter(|(level, _)| *level != Level::Mirror) {
+    for (level, members) in SHAPES.into_iter().filter(|(level, _)| *level != RaidLevel::Mirror) {
         let copies = level.tolerance(members) + 1;
-        let added = if matches!(level, Level::Raid10 { .. }) { copies } else { 1 };
+        let added = if matches!(level, RaidLevel::Raid10 { .. }) { copies } else { 1 };
         let mut tested = written(level, members, 8, 10);
         let before = tested.array().layout().blocks();
         let files: Vec<PathBuf> = (0..added).map(|_| tested.new_file()).collect();
@@ -267,7 +267,7 @@ fn an_array_grows_without_moving_a_block() {
             tested.check();
         }
     }
-    let mut tested = TestArray::new(Level::Mirror, 2, 1);
+    let mut tested = TestArray::new(RaidLevel::Mirror, 2, 1);
     let file = tested.new_file();
     assert!(matches!(
         tested.array().grow(&[file], false),
@@ -277,7 +277,7 @@ fn an_array_grows_without_moving_a_block() {
 
 #[test]
 fn unusable_new_members_and_excessive_losses_are_rejected() {
-    let mut tested = written(Level::Raid5, 4, 9, 3);
+    let mut tested = written(RaidLevel::Raid5, 4, 9, 3);
     let (used, short) = (tested.members[0].clone(), Path::new("/a/short"));
     let refusal = |result| match result {
         Err(ArrayError::Refused(refusal)) => refusal,
@@ -331,7 +331,7 @@ fn a_zone_is_partially_rebuilt_during_concurrent_writes() {
 
 #[test]
 fn a_partially_rebuilt_zone_restarts_after_crash_or_member_change() {
-    let mut tested = written(Level::Raid6, 6, 12, 20);
+    let mut tested = written(RaidLevel::Raid6, 6, 12, 20);
     tested.array().fail(1).unwrap();
     let file = tested.new_file();
     tested.array().replace(1, &file, false).unwrap();
@@ -352,7 +352,7 @@ fn a_partially_rebuilt_zone_restarts_after_crash_or_member_change() {
 
 #[test]
 fn rebuilds_and_scrubs_transfer_whole_zones() {
-    let mut tested = TestArray::new(Level::Raid5, 5, 13);
+    let mut tested = TestArray::new(RaidLevel::Raid5, 5, 13);
     let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
     tested.write(&all).unwrap();
     let maintenance = |tested: &mut TestArray| tested.array().counters().members.maintenance;

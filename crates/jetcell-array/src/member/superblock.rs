@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::Extents;
 use super::counts::{LIFETIME_NUMBERS, LifetimeTotals};
-use crate::geometry::{ArrayLayout, BLOCK, Level, MAX_NUMBER, MAX_SLOTS, ZONE_ROWS};
+use crate::geometry::{ArrayLayout, BLOCK, MAX_NUMBER, MAX_SLOTS, RaidLevel, ZONE_ROWS};
 
 const MAGIC: [u8; 8] = *b"JETARRAY";
 const VERSION: u32 = 1;
@@ -181,7 +181,7 @@ impl Superblock {
         if stored.magic != MAGIC || stored.checksum.get() != sum || stored.version.get() != VERSION {
             return None;
         }
-        let level = Level::from_stored((stored.level[0].get(), stored.level[1].get()))?;
+        let level = RaidLevel::from_stored((stored.level[0].get(), stored.level[1].get()))?;
         let layout = ArrayLayout {
             level,
             chunk: stored.chunk.get(),
@@ -194,7 +194,7 @@ impl Superblock {
         let counts_fit = level.member_counts().any(|count| count == layout.base_slots)
             && (layout.base_slots..=MAX_SLOTS).contains(&layout.slots)
             && (layout.slots == layout.base_slots
-                || level != Level::Mirror && level.member_counts().any(|count| count == layout.slots));
+                || level != RaidLevel::Mirror && level.member_counts().any(|count| count == layout.slots));
         let numbers_fit = (1..MAX_NUMBER).contains(&stored.generation.get())
             && stored.journal_floor.get() < MAX_NUMBER
             && stored.next_member.get() <= MAX_MEMBER;
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     fn superblock() -> Superblock {
-        let layout = ArrayLayout { level: Level::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
+        let layout = ArrayLayout { level: RaidLevel::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
         let mut slots: Vec<SlotConfig> =
             (1..=6).map(|member| SlotConfig { member, ..SlotConfig::default() }).collect();
         slots[2] = SlotConfig { member: 0, replacement: 9, rebuilt: Extents::default() };

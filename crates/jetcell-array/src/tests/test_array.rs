@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::bytes::copy_to_buffer;
 use crate::member::MemberLayout;
 use crate::{
-    Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, Level, Result, ZONE_ROWS,
+    Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, RaidLevel, Result, ZONE_ROWS,
 };
 
 /// Number of images in a journal slot, which is the maximum number of rows in a commit.
@@ -32,7 +32,7 @@ pub fn content(value: u64) -> Vec<u8> {
 }
 
 pub struct TestArray {
-    pub level: Level,
+    pub level: RaidLevel,
     pub disk: SimVfs,
     pub faults: Arc<FaultVfs>,
     /// Files from which the array is assembled.
@@ -54,11 +54,11 @@ pub struct TestArray {
 }
 
 impl TestArray {
-    pub fn new(level: Level, members: usize, seed: u64) -> TestArray {
+    pub fn new(level: RaidLevel, members: usize, seed: u64) -> TestArray {
         TestArray::with_zones(level, members, seed, ZONES)
     }
 
-    pub fn with_zones(level: Level, members: usize, seed: u64, zones: u64) -> TestArray {
+    pub fn with_zones(level: RaidLevel, members: usize, seed: u64, zones: u64) -> TestArray {
         let disk = SimVfs::new();
         let mut tested = TestArray {
             level,
@@ -365,16 +365,16 @@ pub fn is_io_error(error: &ArrayError) -> bool {
 }
 
 /// Levels and numbers of members that tests use.
-pub const SHAPES: [(Level, usize); 11] = [
-    (Level::Raid0, 3),
-    (Level::Mirror, 2),
-    (Level::Mirror, 3),
-    (Level::Raid10 { copies: 2 }, 4),
-    (Level::Raid10 { copies: 3 }, 6),
-    (Level::Raid5, 4),
-    (Level::Raid6, 5),
-    (Level::Raid6, 7),
-    (Level::TripleParity, 6),
-    (Level::RaidDp { prime: 17 }, 6),
-    (Level::RaidDp { prime: 257 }, 5),
+pub const SHAPES: [(RaidLevel, usize); 11] = [
+    (RaidLevel::Raid0, 3),
+    (RaidLevel::Mirror, 2),
+    (RaidLevel::Mirror, 3),
+    (RaidLevel::Raid10 { copies: 2 }, 4),
+    (RaidLevel::Raid10 { copies: 3 }, 6),
+    (RaidLevel::Raid5, 4),
+    (RaidLevel::Raid6, 5),
+    (RaidLevel::Raid6, 7),
+    (RaidLevel::TripleParity, 6),
+    (RaidLevel::RaidDp { prime: 17 }, 6),
+    (RaidLevel::RaidDp { prime: 257 }, 5),
 ];

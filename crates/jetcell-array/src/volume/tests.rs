@@ -10,7 +10,7 @@ use super::Volume;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::luns::{SharedLuns, WriteLogOptions};
 use crate::member::MemberLayout;
-use crate::{Array, AssembleOptions, BlockStore, CreateArrayOptions, Level, LunVolume};
+use crate::{Array, AssembleOptions, BlockStore, CreateArrayOptions, LunVolume, RaidLevel};
 use jetcell_vfs::{CrashOptions, SimVfs};
 
 const ROOT: &str = "/arr";
@@ -41,7 +41,7 @@ fn disk(on: StorageKind) -> SimVfs {
         file.sync(IoReason::Other).unwrap();
     }
     disk.sync_directory(Path::new("/m")).unwrap();
-    let options = CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(Level::Raid6, 9) };
+    let options = CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(RaidLevel::Raid6, 9) };
     Array::create(&disk, &members(), &options).unwrap();
     if on == StorageKind::Lun {
         let mut luns = LunVolume::create(array(&disk, &members()), &log(&disk)).unwrap();

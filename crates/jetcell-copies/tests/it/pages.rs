@@ -108,7 +108,7 @@ fn is_full_leaf(bytes: &[u8]) -> bool {
     page.is_leaf() && bytes.iter().filter(|byte| **byte != 0).count() > 1000
 }
 
-fn checks(disk: &SimVfs) -> jetcell_copies::CheckedDatabase {
+fn checks(disk: &SimVfs) -> jetcell_copies::DatabasePageChecks {
     PageChecks::read(disk, Path::new(COPY)).unwrap().databases.remove(0)
 }
 

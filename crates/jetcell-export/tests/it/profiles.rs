@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jetcell_export::{
     ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, Rendering, Selection, export,
+    ROW_LIMIT, RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -19,7 +19,7 @@ fn run(
     database: &Path,
     format: ExportFormat,
     output: &Path,
-    rendering: Rendering,
+    rendering: RenderingOptions,
 ) -> Result<(), ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let options = ExportOptions {
@@ -34,7 +34,7 @@ fn run(
     export(&vfs, database, &options, &mut |_, _| {}).map(drop)
 }
 
-fn run_as(database: &Path, format: ExportFormat, output: &Path, rendering: Rendering) {
+fn run_as(database: &Path, format: ExportFormat, output: &Path, rendering: RenderingOptions) {
     run(database, format, output, rendering).unwrap();
 }
 
@@ -45,7 +45,12 @@ fn without_and_with(name: &str) -> Option<[BTreeMap<String, JsonRows>; 2]> {
     let database = corpus.unpack(name, directory.path());
     Some([ApplicationProfile::None, ApplicationProfile::BySchema].map(|profile| {
         let output = directory.path().join(format!("{profile:?}"));
-        run_as(&database, ExportFormat::JsonLines, &output, Rendering { profile, ..Rendering::default() });
+        run_as(
+            &database,
+            ExportFormat::JsonLines,
+            &output,
+            RenderingOptions { profile, ..RenderingOptions::default() },
+        );
         json_lines(&output)
     }))
 }
@@ -72,16 +77,22 @@ fn directory_exports_use_schema_names_integers_and_times() {
         run_as(&database, ExportFormat::JsonLines, &output, rendering);
         json_lines(&output).remove("datatable").unwrap()
     };
-    let plain = rows("plain", Rendering::default());
+    let plain = rows("plain", RenderingOptions::default());
     let row = schema_row(&plain, "ATTm131532", "whenCreated");
     assert_eq!(row["ATTc131102"], serde_json::json!([131_074]));
     assert_eq!(row["ATTl131074"], serde_json::json!([13_013_628_276i64]), "an integer in Active Directory");
-    let decimal = rows("decimal", Rendering { currency: CurrencyFormat::Decimal, ..Rendering::default() });
+    let decimal = rows(
+        "decimal",
+        RenderingOptions { currency: CurrencyFormat::Decimal, ..RenderingOptions::default() },
+    );
     assert_eq!(
         schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
         serde_json::json!([1_301_362.827_6])
     );
-    let named = rows("named", Rendering { profile: ApplicationProfile::BySchema, ..Rendering::default() });
+    let named = rows(
+        "named",
+        RenderingOptions { profile: ApplicationProfile::BySchema, ..RenderingOptions::default() },
+    );
     let row = schema_row(&named, "lDAPDisplayName", "whenCreated");
     assert_eq!((&row["attributeID"], &row["isSingleValued"]), (&131_074.into(), &1.into()));
     assert_eq!(row["whenCreated"], "2013-05-21T16:44:36Z");
@@ -91,7 +102,8 @@ fn directory_exports_use_schema_names_integers_and_times() {
     assert!(named_columns > 1000, "{named_columns}");
 
     // Exports the same columns in the other formats: Parquet keeps integers, SQLite stores the times as text.
-    let rendering = Rendering { profile: ApplicationProfile::Directory, ..Rendering::default() };
+    let rendering =
+        RenderingOptions { profile: ApplicationProfile::Directory, ..RenderingOptions::default() };
     run_as(&database, ExportFormat::Parquet, &directory.path().join("parquet"), rendering);
     let file = File::open(directory.path().join("parquet/datatable.parquet")).unwrap();
     let columns = SerializedFileReader::new(file).unwrap();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use jetcell_export::{
-    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -28,7 +28,7 @@ fn run(database: &Path, format: ExportFormat, output: &Path) {
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
-        rendering: Rendering::default(),
+        rendering: RenderingOptions::default(),
     };
     export(&vfs, database, &options, &mut |_, _| {}).unwrap();
 }

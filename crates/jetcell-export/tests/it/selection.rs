@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jetcell_export::{
     ApplicationProfile, ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary,
-    ROW_LIMIT, Rendering, Selection, TimeCondition, export,
+    ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use serde_json::Value as Json;
@@ -44,7 +44,10 @@ impl UsageMonitorDatabase {
             deleted: false,
             force: false,
             row_limit: ROW_LIMIT,
-            rendering: Rendering { profile: ApplicationProfile::BySchema, ..Rendering::default() },
+            rendering: RenderingOptions {
+                profile: ApplicationProfile::BySchema,
+                ..RenderingOptions::default()
+            },
         };
         export(&vfs, &self.database, &options, &mut |_, _| {})
     }

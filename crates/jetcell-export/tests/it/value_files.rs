@@ -8,7 +8,7 @@ use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use jetcell_export::{
     CellItem, ExportDestination, ExportError, ExportFormat, ExportIssues, ExportOptions, ExportSummary,
-    ExportedCell, ROW_LIMIT, Rendering, RowReadOptions, Selection, SourceDatabase, export, read_rows,
+    ExportedCell, ROW_LIMIT, RenderingOptions, RowReadOptions, Selection, SourceDatabase, export, read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -54,7 +54,7 @@ impl ExportRun<'_> {
             deleted: false,
             force: self.force,
             row_limit: self.row_limit,
-            rendering: Rendering::default(),
+            rendering: RenderingOptions::default(),
         };
         export(&real(), self.database, &options, &mut |_, _| {})
     }

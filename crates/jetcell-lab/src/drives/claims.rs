@@ -4,13 +4,13 @@ use jetcell_power::MeterScope;
 use serde::Serialize;
 
 use super::drive::ComparedDrive;
-use super::drive_list::{DriveList, PrintedClaim};
+use super::drive_list::{DriveList, PrintedPercentage};
 use super::rows::DriveRow;
 
 /// Result of comparing a printed percentage with the computed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ClaimFinding {
+pub enum PercentageFinding {
     /// Both are equal when rounded to the printed number of digits.
     Holds,
     /// The printed percentage uses the wrong base: it is relative to the drive named as having more (or less), not to
@@ -26,7 +26,7 @@ pub enum ClaimFinding {
 
 /// A published percentage and the result of checking it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CheckedClaim {
+pub struct CheckedPercentage {
     /// The claim as it was printed.
     pub text: String,
     /// Name of the drive that has more or less.
@@ -38,19 +38,23 @@ pub struct CheckedClaim {
     /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
     /// Relation of the printed percentage to the computed one.
-    pub finding: ClaimFinding,
+    pub finding: PercentageFinding,
     /// Scope that the meter actually measured, if it differs from the scope that the source states.
     pub measured_scope: Option<MeterScope>,
 }
 
 /// Checks the claims in a list, in order. A claim about the mean must come after the claims about rows, because the
 /// printed mean may include them.
-pub(super) fn claims(list: &DriveList, drives: &[ComparedDrive], rows: &[DriveRow]) -> Vec<CheckedClaim> {
+pub(super) fn claims(
+    list: &DriveList,
+    drives: &[ComparedDrive],
+    rows: &[DriveRow],
+) -> Vec<CheckedPercentage> {
     let drive_index = |name: &Option<String>, default: usize| {
         let found = name.as_ref().and_then(|name| drives.iter().position(|drive| drive.name == *name));
         found.unwrap_or(default)
     };
-    let mut checked: Vec<CheckedClaim> = Vec::new();
+    let mut checked: Vec<CheckedPercentage> = Vec::new();
     for claim in &list.claims {
         let (at, than) = (drive_index(&claim.drive, 1), drive_index(&claim.than, 0));
         let (Some(drive), Some(base)) = (drives.get(at), drives.get(than)) else { continue };
@@ -68,20 +72,20 @@ pub(super) fn claims(list: &DriveList, drives: &[ComparedDrive], rows: &[DriveRo
         };
         let with_errors = || mean_as_printed(rows, at, list, &checked);
         let finding = match computed {
-            None => ClaimFinding::NoFigures,
-            Some(percent) if is_printed(percent, claim.percent) => ClaimFinding::Holds,
+            None => PercentageFinding::NoFigures,
+            Some(percent) if is_printed(percent, claim.percent) => PercentageFinding::Holds,
             Some(percent) if is_printed(percent / (1.0 + percent / 100.0), claim.percent) => {
-                ClaimFinding::OtherBase
+                PercentageFinding::OtherBase
             }
             Some(_)
                 if claim.of == MEAN && with_errors().is_some_and(|mean| is_printed(mean, claim.percent)) =>
             {
-                ClaimFinding::ContainsAnError
+                PercentageFinding::ContainsAnError
             }
-            Some(_) => ClaimFinding::Differs,
+            Some(_) => PercentageFinding::Differs,
         };
         let measured_scope = scopes.map(|(one, _)| one.scope);
-        checked.push(CheckedClaim {
+        checked.push(CheckedPercentage {
             text: claim.text.clone(),
             drive: drive.name.clone(),
             than: base.name.clone(),
@@ -107,9 +111,14 @@ fn is_printed(number: f64, printed: f64) -> bool {
 }
 
 /// Returns a drive's mean advantage, computed from the printed row percentages where the source has them.
-fn mean_as_printed(rows: &[DriveRow], at: usize, list: &DriveList, checked: &[CheckedClaim]) -> Option<f64> {
+fn mean_as_printed(
+    rows: &[DriveRow],
+    at: usize,
+    list: &DriveList,
+    checked: &[CheckedPercentage],
+) -> Option<f64> {
     let printed = |row: &DriveRow| {
-        let about = |(claim, _): &(&PrintedClaim, &CheckedClaim)| claim.of == row.title;
+        let about = |(claim, _): &(&PrintedPercentage, &CheckedPercentage)| claim.of == row.title;
         list.claims.iter().zip(checked).find(about).map(|(claim, _)| claim.percent)
     };
     let counted = rows.iter().filter(|row| row.in_mean);
@@ -158,8 +167,8 @@ mod tests {
             .collect();
         let energy: Vec<_> = list.drives.iter().map(|drive| list.stated_energy(drive)).collect();
         let found = DriveSummary::new(&list, &[None, None], &runs, &energy).claims;
-        let findings: Vec<ClaimFinding> = found.iter().map(|claim| claim.finding).collect();
-        use ClaimFinding::{ContainsAnError, Differs, Holds, NoFigures, OtherBase};
+        let findings: Vec<PercentageFinding> = found.iter().map(|claim| claim.finding).collect();
+        use PercentageFinding::{ContainsAnError, Differs, Holds, NoFigures, OtherBase};
         assert_eq!(
             findings,
             [OtherBase, Holds, OtherBase, Differs, Holds, Holds, ContainsAnError, Holds, Holds, NoFigures]

@@ -5,16 +5,16 @@ use serde::Serialize;
 
 /// Difference between a drive's quantity and that of the first drive, as a percentage of each of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct RelationToFirst {
+pub struct DifferenceFromFirst {
     /// Excess over the first drive, in percent of the first drive.
     pub more_percent: f64,
     /// Shortfall of the first drive, in percent of this drive.
     pub first_is_less_percent: f64,
 }
 
-impl RelationToFirst {
-    pub(super) fn new(first: f64, this: f64) -> RelationToFirst {
-        RelationToFirst {
+impl DifferenceFromFirst {
+    pub(super) fn new(first: f64, this: f64) -> DifferenceFromFirst {
+        DifferenceFromFirst {
             more_percent: (this - first) / first * 100.0,
             first_is_less_percent: (this - first) / this * 100.0,
         }
@@ -34,11 +34,11 @@ pub struct ComparedDrive {
     /// Price of the drive.
     pub price: Option<f64>,
     /// Price compared with that of the first drive.
-    pub premium: Option<RelationToFirst>,
+    pub premium: Option<DifferenceFromFirst>,
     /// Energy that the drive uses.
     pub energy: Option<EnergyEstimate>,
     /// Power compared with that of the first drive, if both have the same scope.
-    pub power: Option<RelationToFirst>,
+    pub power: Option<DifferenceFromFirst>,
     /// Joules per transactional I/O in its run.
     pub joules_per_io: Option<f64>,
 }

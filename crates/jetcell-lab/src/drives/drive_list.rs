@@ -57,7 +57,7 @@ pub struct DriveList {
     pub advantage: Vec<StatedAdvantage>,
     /// Percentages printed by a source, which are to be checked.
     #[serde(default, rename = "claim")]
-    pub claims: Vec<PrintedClaim>,
+    pub claims: Vec<PrintedPercentage>,
     /// Remarks about the source, for readers of the comparison.
     #[serde(default)]
     pub remarks: Vec<String>,
@@ -167,7 +167,7 @@ impl MailLoad {
 /// A percentage that a source publishes and that the comparison checks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PrintedClaim {
+pub struct PrintedPercentage {
     /// Sentence that contains the percentage.
     pub text: String,
     /// Subject of the claim: a row title, `price`, `power`, or `mean advantage`.

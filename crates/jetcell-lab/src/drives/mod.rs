@@ -9,10 +9,10 @@ mod drive_list;
 mod rows;
 mod summary;
 
-pub use claims::{CheckedClaim, ClaimFinding};
-pub use drive::{ComparedDrive, RelationToFirst};
+pub use claims::{CheckedPercentage, PercentageFinding};
+pub use drive::{ComparedDrive, DifferenceFromFirst};
 pub use drive_list::{
-    DriveEntry, DriveList, DriveListError, MailLoad, MeasuredQuantity, PowerSource, PrintedClaim,
+    DriveEntry, DriveList, DriveListError, MailLoad, MeasuredQuantity, PowerSource, PrintedPercentage,
     StatedAdvantage,
 };
 pub use rows::{DriveRow, RunFigures, run_rows, test_rows};

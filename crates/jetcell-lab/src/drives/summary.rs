@@ -3,8 +3,8 @@
 use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-use super::claims::{CheckedClaim, claims};
-use super::drive::{ComparedDrive, RelationToFirst};
+use super::claims::{CheckedPercentage, claims};
+use super::drive::{ComparedDrive, DifferenceFromFirst};
 use super::drive_list::DriveList;
 use super::rows::{DriveRow, RunFigures, run_rows, test_rows};
 use crate::drive::DriveTest;
@@ -24,7 +24,7 @@ pub struct DriveSummary {
     /// The measured quantities.
     pub rows: Vec<DriveRow>,
     /// Printed percentages from the source of the figures, with the results of checking them.
-    pub claims: Vec<CheckedClaim>,
+    pub claims: Vec<CheckedPercentage>,
     /// Remarks about that source, for readers of the summary.
     pub remarks: Vec<String>,
 }
@@ -75,9 +75,9 @@ impl DriveSummary {
                     .0
                     .zip(entry.price)
                     .filter(|_| at > 0)
-                    .map(|(first, this)| RelationToFirst::new(first, this)),
+                    .map(|(first, this)| DifferenceFromFirst::new(first, this)),
                 energy: own,
-                power: same_scope.map(|(one, other)| RelationToFirst::new(one.watts, other.watts)),
+                power: same_scope.map(|(one, other)| DifferenceFromFirst::new(one.watts, other.watts)),
                 joules_per_io: own.zip(iops).and_then(|(energy, iops)| energy.joules_per(iops)),
             }
         };
@@ -201,7 +201,7 @@ mod tests {
         let summary = summary(&published);
         let black = &summary.drives[1];
         let iops = |name: &str| published["jetstress"][name]["iops"].as_f64().unwrap();
-        let wrong_base = RelationToFirst::new(iops("green"), iops("black")).first_is_less_percent;
+        let wrong_base = DifferenceFromFirst::new(iops("green"), iops("black")).first_is_less_percent;
         assert_eq!(format!("{wrong_base:.1}"), "26.6", "26.6 % more is what the slower drive has less");
         assert_eq!(
             format!("{:.0}", black.premium.unwrap().first_is_less_percent),
@@ -210,11 +210,11 @@ mod tests {
         );
         // The printed mean of 24 % includes the wrong value 26.6 %.
         let right: f64 = black.mean_advantage.unwrap();
-        let six = right * 7.0 - RelationToFirst::new(iops("green"), iops("black")).more_percent;
+        let six = right * 7.0 - DifferenceFromFirst::new(iops("green"), iops("black")).more_percent;
         close((six + 26.6) / 7.0, &published, "/claims/2/recomputed_mean_of_7");
         assert_eq!(format!("{right:.1}"), "25.5");
         // The printed saving of 18.8 % energy was computed from rounded figures and from the whole server's power.
-        let rounded = RelationToFirst::new(350.0, 431.0).first_is_less_percent;
+        let rounded = DifferenceFromFirst::new(350.0, 431.0).first_is_less_percent;
         assert_eq!(format!("{rounded:.1}"), "18.8");
         assert!(!black.energy.unwrap().scope.is_storage());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::damage::DurabilityDamage;
+use super::damage::OperationDamage;
 use super::model::{FileModel, StateOrigin};
 use super::operation::{BLOCK_BYTES, OperationNumber};
 use super::sector::{SECTOR_BYTES, SectorContent, TestFileId};
@@ -10,17 +10,17 @@ use super::sector::{SECTOR_BYTES, SectorContent, TestFileId};
 /// A violated durability promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DurabilityViolation {
-    pub(super) damage: DurabilityDamage,
+    pub(super) damage: OperationDamage,
     pub(super) found: String,
 }
 
 impl DurabilityViolation {
     pub(super) fn missing(found: &str) -> DurabilityViolation {
-        DurabilityViolation { damage: DurabilityDamage::Lost, found: found.into() }
+        DurabilityViolation { damage: OperationDamage::Lost, found: found.into() }
     }
 
     pub(super) fn unreadable(found: String) -> DurabilityViolation {
-        DurabilityViolation { damage: DurabilityDamage::Unreadable, found }
+        DurabilityViolation { damage: OperationDamage::Unreadable, found }
     }
 }
 
@@ -104,10 +104,10 @@ impl SectorCounts {
         if self.foreign > 0 {
             let found =
                 format!("{} of {all} sectors contain data that was never written there", self.foreign);
-            return Some(DurabilityViolation { damage: DurabilityDamage::Unreadable, found });
+            return Some(DurabilityViolation { damage: OperationDamage::Unreadable, found });
         }
         let found = format!("{} of {all} sectors contain an older state", self.old);
-        let damage = if self.there > 0 { DurabilityDamage::Torn } else { DurabilityDamage::Lost };
+        let damage = if self.there > 0 { OperationDamage::Torn } else { OperationDamage::Lost };
         (self.old > 0).then_some(DurabilityViolation { damage, found })
     }
 }

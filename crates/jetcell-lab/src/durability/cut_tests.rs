@@ -152,12 +152,12 @@ fn every_operation_kind_and_damage_kind_occurs() {
         seen.extend(found.findings.iter().map(|finding| (finding.kind, finding.damage)));
     }
     for kind in StorageOperationKind::ALL {
-        let lost = seen.contains(&(kind, DurabilityDamage::Lost))
-            || seen.contains(&(kind, DurabilityDamage::Reordered));
+        let lost = seen.contains(&(kind, OperationDamage::Lost))
+            || seen.contains(&(kind, OperationDamage::Reordered));
         assert!(lost || kind == StorageOperationKind::Transaction, "{kind:?}: {seen:?}");
     }
     for kind in [StorageOperationKind::Append, StorageOperationKind::Overwrite] {
-        assert!(seen.contains(&(kind, DurabilityDamage::Torn)), "{kind:?}: {seen:?}");
+        assert!(seen.contains(&(kind, OperationDamage::Torn)), "{kind:?}: {seen:?}");
     }
 }
 
@@ -200,7 +200,7 @@ fn one_lost_acknowledged_write_is_named() {
         let [finding] = &found.findings[..] else { panic!("seed {seed}: {:?}", found.findings) };
         assert_eq!(
             (finding.kind, finding.damage),
-            (StorageOperationKind::LogWrite, DurabilityDamage::Reordered)
+            (StorageOperationKind::LogWrite, OperationDamage::Reordered)
         );
         assert!((201..220).contains(&finding.operation.0), "{finding:?}");
         let tally = found.kinds.iter().find(|tally| tally.kind == StorageOperationKind::LogWrite).unwrap();
@@ -248,7 +248,7 @@ fn an_empty_directory_and_garbage_fail_without_a_panic() {
     empty.put(Path::new("/tested/other"), b"x");
     let found = verdict(&empty, &witness);
     assert!(
-        found.findings.iter().all(|finding| finding.damage != DurabilityDamage::Torn)
+        found.findings.iter().all(|finding| finding.damage != OperationDamage::Torn)
             && found.findings.len() > 50
     );
     // Flip one bit of a synced block.
@@ -256,10 +256,7 @@ fn an_empty_directory_and_garbage_fail_without_a_panic() {
     disk.flip_bit(log, 4096 * 8 + 5).unwrap();
     let found = verdict(&disk.clone_disk(), &witness);
     let [finding] = &found.findings[..] else { panic!("{:?}", found.findings) };
-    assert_eq!(
-        (finding.kind, finding.damage),
-        (StorageOperationKind::LogWrite, DurabilityDamage::Unreadable)
-    );
+    assert_eq!((finding.kind, finding.damage), (StorageOperationKind::LogWrite, OperationDamage::Unreadable));
 }
 
 #[test]

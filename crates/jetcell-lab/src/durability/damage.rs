@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Kind of damage to an operation that a completed sync should have made durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DurabilityDamage {
+pub enum OperationDamage {
     /// The operation and all later operations are missing.
     Lost,
     /// Only part of the operation is present.

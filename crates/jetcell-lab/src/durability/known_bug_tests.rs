@@ -42,7 +42,7 @@ fn worked_until(
 }
 
 /// Returns the only finding's operation kind, damage, file name, and description.
-fn finding(disk: &SimVfs, journal: &Journal) -> (StorageOperationKind, DurabilityDamage, String, String) {
+fn finding(disk: &SimVfs, journal: &Journal) -> (StorageOperationKind, OperationDamage, String, String) {
     let found = verify(disk, Path::new(DIRECTORY), journal).unwrap();
     let [one] = &found.findings[..] else { panic!("{:?}", found.findings) };
     let name = one.path.file_name().unwrap().to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ fn a_lost_append_after_a_rename_is_reported() {
     let file = disk.open(&path, OpenMode::Write).unwrap();
     file.truncate(file.len().unwrap() - 2 * 4096).unwrap();
     let (kind, damage, ..) = finding(&disk, &journal);
-    assert_eq!((kind, damage), (StorageOperationKind::Append, DurabilityDamage::Lost));
+    assert_eq!((kind, damage), (StorageOperationKind::Append, OperationDamage::Lost));
 }
 
 #[test]

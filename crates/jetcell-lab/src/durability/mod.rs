@@ -25,7 +25,7 @@ mod verification;
 mod witness;
 mod writer;
 
-pub use damage::DurabilityDamage;
+pub use damage::OperationDamage;
 pub use journal::{DurabilityJournalHeader, FailureLevel, Journal, JournalError, JournalLine};
 pub use latency::SyncDoubt;
 pub use listener::WitnessListener;

@@ -9,7 +9,7 @@ use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
 use super::comparison::{DurabilityViolation, FileComparison, compare, writer_of};
-use super::damage::DurabilityDamage;
+use super::damage::OperationDamage;
 use super::journal::{FailureLevel, Journal};
 use super::latency::{SyncDoubt, doubt};
 use super::model::{FileModel, NameBinding, NameModel, StateOrigin, StorageModel};
@@ -26,7 +26,7 @@ pub struct BrokenPromise {
     /// Kind of the operation.
     pub kind: StorageOperationKind,
     /// Kind of damage to the operation.
-    pub damage: DurabilityDamage,
+    pub damage: OperationDamage,
     /// Path where the damage was found, relative to the test's directory.
     pub path: PathBuf,
     /// Description of what was found.
@@ -128,12 +128,12 @@ impl KindTally {
         KindTally { kind, acknowledged: 0, undecided: 0, lost: 0, torn: 0, reordered: 0, unreadable: 0 }
     }
 
-    fn count(&mut self, damage: DurabilityDamage) {
+    fn count(&mut self, damage: OperationDamage) {
         *match damage {
-            DurabilityDamage::Lost => &mut self.lost,
-            DurabilityDamage::Torn => &mut self.torn,
-            DurabilityDamage::Reordered => &mut self.reordered,
-            DurabilityDamage::Unreadable => &mut self.unreadable,
+            OperationDamage::Lost => &mut self.lost,
+            OperationDamage::Torn => &mut self.torn,
+            OperationDamage::Reordered => &mut self.reordered,
+            OperationDamage::Unreadable => &mut self.unreadable,
         } += 1;
     }
 }
@@ -338,7 +338,7 @@ impl DurabilityVerifier<'_> {
                 operation: origin.operation,
                 kind: origin.kind,
                 damage: match fault.damage {
-                    DurabilityDamage::Lost if newest > origin.operation => DurabilityDamage::Reordered,
+                    OperationDamage::Lost if newest > origin.operation => OperationDamage::Reordered,
                     damage => damage,
                 },
                 path,

@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// Meaning of a difference's sign in a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DifferenceSigns {
+pub enum DifferenceMeaning {
     /// A positive difference is better. In rows where neither direction is better, it means a larger figure.
     #[default]
     Better,
@@ -82,7 +82,7 @@ pub struct MetricResult {
     pub means: Vec<f64>,
     /// 95 % confidence interval of each mean. `None` if there was only one turn.
     pub intervals: Vec<Option<ConfidenceInterval>>,
-    /// Difference between each directory and the first, with the sign defined by [`FilesystemTest::signs`].
+    /// Difference between each directory and the first, with the sign defined by [`FilesystemComparison::signs`].
     pub differences: Vec<Option<Difference>>,
     /// Index of the directory that is significantly better than every other directory.
     pub winner: Option<usize>,
@@ -90,7 +90,7 @@ pub struct MetricResult {
 
 /// Result of testing and comparing several directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct FilesystemTest {
+pub struct FilesystemComparison {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Version of this program.
@@ -98,7 +98,7 @@ pub struct FilesystemTest {
     /// Heading that describes how the directories differ.
     pub title: &'static str,
     /// Meaning of the sign of the differences.
-    pub signs: DifferenceSigns,
+    pub signs: DifferenceMeaning,
     /// Limits on the number of turns.
     pub limits: TurnLimits,
     /// True if the confidence intervals became narrow enough.
@@ -125,7 +125,7 @@ pub fn compare<E>(
     limits: TurnLimits,
     measure: &mut dyn FnMut(usize, usize) -> Result<Vec<f64>, E>,
     elapsed: &dyn Fn() -> Duration,
-) -> Result<FilesystemTest, E> {
+) -> Result<FilesystemComparison, E> {
     let mut measured: Vec<Vec<Vec<f64>>> = vec![Vec::new(); directories.len()];
     let (mut precise, mut turns) = (false, 0);
     for turn in 0..limits.most.max(1) {
@@ -148,9 +148,9 @@ pub fn compare<E>(
     let result = |(at, row): (usize, &ComparedMetric)| MetricResult::new(*row, column(&measured, at));
     let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
-    let (signs, skipped) = (DifferenceSigns::Better, Vec::new());
+    let (signs, skipped) = (DifferenceMeaning::Better, Vec::new());
     let too_few_turns = turns < limits.fewest;
-    Ok(FilesystemTest {
+    Ok(FilesystemComparison {
         schema: SCHEMA,
         program,
         title,
@@ -164,10 +164,10 @@ pub fn compare<E>(
     })
 }
 
-impl FilesystemTest {
-    /// Converts the differences to [`DifferenceSigns::Change`].
-    pub fn with_signs_of_change(mut self) -> FilesystemTest {
-        if self.signs == DifferenceSigns::Better {
+impl FilesystemComparison {
+    /// Converts the differences to [`DifferenceMeaning::Change`].
+    pub fn with_signs_of_change(mut self) -> FilesystemComparison {
+        if self.signs == DifferenceMeaning::Better {
             for row in &mut self.rows {
                 let better = row.row.better;
                 let differences = row.differences.iter_mut().flatten();
@@ -176,7 +176,7 @@ impl FilesystemTest {
                     .for_each(|difference| difference.percent = better.signed_change(difference.percent));
             }
         }
-        FilesystemTest { signs: DifferenceSigns::Change, ..self }
+        FilesystemComparison { signs: DifferenceMeaning::Change, ..self }
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((found.rows[1].winner, found.rows[5].winner), (Some(0), None));
         let changes = found.with_signs_of_change().with_signs_of_change();
         assert!(changes.rows.iter().all(|row| row.differences[1].unwrap().percent > 19.0));
-        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), DifferenceSigns::Change));
+        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), DifferenceMeaning::Change));
     }
 
     #[test]

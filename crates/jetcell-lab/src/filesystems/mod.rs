@@ -15,8 +15,8 @@ mod specification;
 mod work_directory;
 
 pub use comparison::{
-    DifferenceSigns, FilesystemTest, MetricResult, SCHEMA, SkippedFilesystem, TestedDirectory, TurnLimits,
-    compare,
+    DifferenceMeaning, FilesystemComparison, MetricResult, SCHEMA, SkippedFilesystem, TestedDirectory,
+    TurnLimits, compare,
 };
 pub use kind::FilesystemKind;
 pub use maker::{FilesystemMaker, FilesystemMedium, MIN_IMAGE_BYTES, MakeError};

@@ -13,7 +13,7 @@ use jetcell_workload::measurement::BetterDirection;
 use serde::Serialize;
 
 use crate::difference::Difference;
-use crate::filesystems::{ComparedMetric, FilesystemTest, ROWS, row};
+use crate::filesystems::{ComparedMetric, FilesystemComparison, ROWS, row};
 
 /// Size of each read by the scan or the backup, in bytes.
 const READ_BYTES: u64 = 256 << 10;
@@ -44,7 +44,7 @@ pub struct DefragmentationExperiment {
     pub files: Vec<Fragmentation>,
     /// Results for both files, in the rows of [`EXPERIMENT_ROWS`]. A positive difference means that the scattered
     /// file is better.
-    pub comparison: FilesystemTest,
+    pub comparison: FilesystemComparison,
 }
 
 impl DefragmentationExperiment {
@@ -52,7 +52,7 @@ impl DefragmentationExperiment {
     pub fn new(
         piece_bytes: u64,
         files: Vec<Fragmentation>,
-        comparison: FilesystemTest,
+        comparison: FilesystemComparison,
     ) -> DefragmentationExperiment {
         let answer = answer(&comparison);
         DefragmentationExperiment { schema: 1, piece_bytes, answer, files, comparison }
@@ -61,7 +61,7 @@ impl DefragmentationExperiment {
 
 /// Derives the answer from the differences. A difference within the noise counts as no difference, but the answer
 /// states its upper bound.
-fn answer(comparison: &FilesystemTest) -> String {
+fn answer(comparison: &FilesystemComparison) -> String {
     let find_difference = |name: &str| -> Option<Difference> {
         let row = comparison.rows.iter().find(|row| row.row.name == name)?;
         row.differences.get(1).copied().flatten().filter(|found| found.half_width.is_some())

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
-use super::life::{AfterLoss, LossSimulation, SimulatedLife};
+use super::life::{AfterLossAction, LossSimulation, SimulatedDriveSet};
 use crate::Error;
 
 /// Number of lives per block. Each block is simulated by a single thread.
@@ -116,7 +116,7 @@ impl LossSimulation {
             }
             done += lives;
             let mut estimate = total.estimate(done);
-            if self.after_loss == AfterLoss::End {
+            if self.after_loss == AfterLossAction::End {
                 estimate.high = estimate.high.min(1.0);
             }
             progress(&estimate);
@@ -133,7 +133,7 @@ impl LossSimulation {
         let blocks = lives.div_ceil(LIVES_PER_BLOCK);
         let next = AtomicU64::new(0);
         let work = || {
-            let mut life = SimulatedLife::new(self);
+            let mut life = SimulatedDriveSet::new(self);
             let mut done = Vec::new();
             loop {
                 let block = next.fetch_add(1, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use crate::model::GeneralModelRules;
 
 /// Action on a drive set after a loss of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterLoss {
+pub enum AfterLossAction {
     /// The life ends. The estimate is a probability of loss.
     End,
     /// The set is restored without defects and the life continues. The estimate is a mean number of losses.
@@ -36,7 +36,7 @@ pub struct LossSimulation {
     /// Length of a life in hours.
     pub hours: f64,
     /// Action after a loss.
-    pub after_loss: AfterLoss,
+    pub after_loss: AfterLossAction,
     /// Treatment of defects while drives are missing. The scrub always continues.
     pub rules: GeneralModelRules,
     /// Factor by which hazards are multiplied, indexed by the number of failed drives. Beyond the end of the vector,
@@ -66,12 +66,12 @@ impl LossSimulation {
         set: DriveSet,
         laws: EventDistributions,
         hours: f64,
-        after_loss: AfterLoss,
+        after_loss: AfterLossAction,
         biased: bool,
     ) -> LossSimulation {
         let rules = GeneralModelRules::default();
         let mut simulation = LossSimulation { set, laws, hours, after_loss, rules, bias: Vec::new() };
-        if biased && after_loss == AfterLoss::End {
+        if biased && after_loss == AfterLossAction::End {
             simulation.bias = simulation.fitting_bias();
         }
         simulation
@@ -140,7 +140,7 @@ enum LossCause {
 }
 
 /// State of a simulated drive set. One value is reused for many simulations.
-pub struct SimulatedLife<'a> {
+pub struct SimulatedDriveSet<'a> {
     experiment: &'a LossSimulation,
     slots: Vec<DriveSlot>,
     now: f64,
@@ -150,11 +150,11 @@ pub struct SimulatedLife<'a> {
     bias: f64,
 }
 
-impl<'a> SimulatedLife<'a> {
+impl<'a> SimulatedDriveSet<'a> {
     /// Creates a set that has not lived yet.
-    pub fn new(experiment: &'a LossSimulation) -> SimulatedLife<'a> {
+    pub fn new(experiment: &'a LossSimulation) -> SimulatedDriveSet<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
-        SimulatedLife { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
+        SimulatedDriveSet { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
     }
 
     /// Simulates one life from its start.
@@ -180,7 +180,7 @@ impl<'a> SimulatedLife<'a> {
                     outcome.estimate += self.weight;
                 }
                 outcome.counted += self.weight;
-                if self.experiment.after_loss == AfterLoss::End {
+                if self.experiment.after_loss == AfterLossAction::End {
                     return outcome;
                 }
                 self.reset_drives(random);

@@ -15,4 +15,4 @@ pub mod weibull;
 
 pub use estimate::{LossEstimate, SimulationEffort};
 pub use event_distributions::{DistributionShapes, EventDistributions};
-pub use life::{AfterLoss, LossSimulation};
+pub use life::{AfterLossAction, LossSimulation};

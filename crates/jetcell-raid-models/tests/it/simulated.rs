@@ -2,7 +2,7 @@
 
 use jetcell_raid_models::simulation::weibull::Weibull;
 use jetcell_raid_models::simulation::{
-    AfterLoss, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
+    AfterLossAction, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
 };
 use jetcell_raid_models::units::{Hours, PerHour};
 use jetcell_raid_models::{DriveSet, EventRates, MarkovModel};
@@ -50,7 +50,7 @@ fn with_constant_rates_the_simulation_agrees_with_the_general_chain() {
                 set,
                 EventDistributions::exponential(&rates).unwrap(),
                 FIVE_YEARS,
-                AfterLoss::End,
+                AfterLossAction::End,
                 biased,
             );
             agree(
@@ -74,7 +74,7 @@ fn without_defects_the_simulation_agrees_with_the_general_chain() {
             set,
             EventDistributions::exponential(&rates).unwrap(),
             FIVE_YEARS,
-            AfterLoss::End,
+            AfterLossAction::End,
             true,
         );
         agree(estimate(&experiment, 3, 40_000), exact, 0.0, &format!("{data}+{parities}"));
@@ -93,7 +93,7 @@ fn first_losses_with_the_published_laws() {
     ] {
         let set = DriveSet { data: drives - parities, parities };
         let experiment =
-            LossSimulation::new(set, published(Some(168.0)), years * 8760.0, AfterLoss::End, true);
+            LossSimulation::new(set, published(Some(168.0)), years * 8760.0, AfterLossAction::End, true);
         agree(estimate(&experiment, 11, 25_000), expected, error, &format!("{drives} drives {years} years"));
     }
 }
@@ -111,13 +111,14 @@ fn losses_of_1000_raid_5_groups_with_the_published_laws() {
         for (hours, expected, error) in
             [(87_600.0, ten_years, error), (8760.0, first_year, first_year * 5e-3)]
         {
-            let experiment = LossSimulation::new(set, published(scrub), hours, AfterLoss::Restore, false);
+            let experiment =
+                LossSimulation::new(set, published(scrub), hours, AfterLossAction::Restore, false);
             let what = format!("scrub {scrub:?} {hours} h");
             agree(estimate(&experiment, 5, 10_000), expected / 1000.0, error / 1000.0, &what);
         }
     }
     let laws = EventDistributions { latent: None, ..published(None) };
-    let experiment = LossSimulation::new(set, laws, 87_600.0, AfterLoss::Restore, false);
+    let experiment = LossSimulation::new(set, laws, 87_600.0, AfterLossAction::Restore, false);
     agree(estimate(&experiment, 5, 10_000), 0.25528e-3, 0.0002e-3, "no defects");
 }
 
@@ -131,7 +132,8 @@ fn failure_shape_matters_more_than_restore_or_scrub_shape() {
         scrub: Some(weibull(0.0, 168.0 / 0.892_979_512, 3.0)),
         ..exponential
     };
-    let run = |laws| estimate(&LossSimulation::new(set, laws, FIVE_YEARS, AfterLoss::End, true), 2, 40_000);
+    let run =
+        |laws| estimate(&LossSimulation::new(set, laws, FIVE_YEARS, AfterLossAction::End, true), 2, 40_000);
     agree(run(laws), 2.0997e-5, 4e-8, "shapes");
     let worn = run(EventDistributions { failure: Some(weibull(0.0, 461_386.0, 1.12)), ..exponential });
     let ratio = worn.mean / 2.0996e-5;
@@ -144,7 +146,7 @@ fn counting_losses_gives_the_same_mean_over_many_seeds() {
         DriveSet { data: 7, parities: 1 },
         published(Some(168.0)),
         FIVE_YEARS,
-        AfterLoss::End,
+        AfterLossAction::End,
         false,
     );
     let counts: Vec<f64> = (0..8).map(|seed| estimate(&experiment, seed, 4000).counted).collect();
@@ -159,7 +161,7 @@ fn a_seed_gives_the_same_result_every_time() {
         DriveSet { data: 7, parities: 2 },
         published(Some(168.0)),
         FIVE_YEARS,
-        AfterLoss::End,
+        AfterLossAction::End,
         true,
     );
     let first = estimate(&experiment, 42, 20_000);
@@ -173,7 +175,7 @@ fn a_10_per_cent_interval_at_1e_minus_5_takes_few_lives() {
         DriveSet { data: 7, parities: 2 },
         published(Some(168.0)),
         FIVE_YEARS,
-        AfterLoss::End,
+        AfterLossAction::End,
         true,
     );
     let estimate = experiment
@@ -187,7 +189,7 @@ fn a_10_per_cent_interval_at_1e_minus_5_takes_few_lives() {
 fn an_estimate_without_contributions_is_a_bound() {
     let laws = EventDistributions { failure: None, ..published(Some(168.0)) };
     let experiment =
-        LossSimulation::new(DriveSet { data: 7, parities: 2 }, laws, FIVE_YEARS, AfterLoss::End, true);
+        LossSimulation::new(DriveSet { data: 7, parities: 2 }, laws, FIVE_YEARS, AfterLossAction::End, true);
     let estimate = estimate(&experiment, 1, 1000);
     assert_eq!((estimate.mean, estimate.low, estimate.high), (0.0, 0.0, 0.003));
 }
@@ -200,9 +202,9 @@ fn excess_events_are_refused_and_idle_lives_stop_early() {
         ..published(None)
     };
     let set = DriveSet { data: 7, parities: 2 };
-    let busy = LossSimulation::new(set, busy, FIVE_YEARS, AfterLoss::End, true);
+    let busy = LossSimulation::new(set, busy, FIVE_YEARS, AfterLossAction::End, true);
     assert!(busy.estimate(SimulationEffort::default(), |_| ()).is_err());
     let calm = EventDistributions { failure: None, ..published(Some(168.0)) };
-    let calm = LossSimulation::new(set, calm, FIVE_YEARS, AfterLoss::End, true);
+    let calm = LossSimulation::new(set, calm, FIVE_YEARS, AfterLossAction::End, true);
     assert!(calm.estimate(SimulationEffort::default(), |_| ()).unwrap().lives < 100_000);
 }

@@ -8,8 +8,8 @@ use jetcell_workload::measurement::{
     ConfidenceInterval, InstanceSample, LatencySummary, Repetitions, Sample,
 };
 use jetcell_workload::result::{
-    BackupTestResult, InstanceRow, MissingLog, RecoveryTestResult, ReplayedDatabase, ReplicationPart,
-    ReplicationSample, ReplicationTestResult, RunResult, SideIo,
+    BackupTestResult, InstanceRow, MissingLogAmount, RecoveryTestResult, ReplayedDatabase, ReplicationPart,
+    ReplicationSample, ReplicationSideIo, ReplicationTestResult, RunResult,
 };
 
 use super::BetterDirection::{Higher, Lower};
@@ -143,12 +143,12 @@ fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Me
     let replication = run.replication.as_ref()?;
     let part: Option<&ReplicationPart> =
         if catch_up { replication.catch_up.as_ref() } else { replication.steady.as_ref() };
-    single_value(replication.ratio(part?, keep_instance, SideIo::transfers)?)
+    single_value(replication.ratio(part?, keep_instance, ReplicationSideIo::transfers)?)
 }
 
 /// Returns the amount of log data, in KiB, that a failover to a copy would have lost in the steady part of a
 /// replication test.
-fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<MetricValue> {
+fn missing_log(run: &RunResult, figure: fn(&MissingLogAmount) -> u64) -> Option<MetricValue> {
     let replication = run.replication.as_ref()?;
     let missing = replication.missing_log(replication.steady.as_ref()?, replication.has_copies(true))?;
     single_value(figure(&missing) as f64 / 1024.0)
@@ -217,7 +217,7 @@ pub(super) fn charts(runs: &[(String, StoredRun)]) -> Vec<Chart> {
     };
     let passive = |stored: &StoredRun| -> Vec<(f64, f64)> {
         let transfers = |sample: &ReplicationSample| {
-            sample.copies.iter().map(|copy| SideIo::transfers(&copy.io) as f64).sum()
+            sample.copies.iter().map(|copy| ReplicationSideIo::transfers(&copy.io) as f64).sum()
         };
         let rate = |replication: &ReplicationTestResult| side_over_time(replication, transfers);
         stored.result.replication.as_ref().map(rate).unwrap_or_default()

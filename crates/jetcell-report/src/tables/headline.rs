@@ -54,7 +54,7 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
     if let Some(replication) = &result.replication {
         let ratio = |kept: bool| {
             let steady = replication.steady.as_ref()?;
-            replication.ratio(steady, kept, jetcell_workload::result::SideIo::transfers)
+            replication.ratio(steady, kept, jetcell_workload::result::ReplicationSideIo::transfers)
         };
         let shown = |kept: bool| ratio(kept).map_or("–".to_string(), significant);
         let table = if replication.has_copies(true) {

@@ -2,7 +2,7 @@
 
 use jetcell_input::number::{decimal, human_bytes, plain, with_three_decimals};
 use jetcell_workload::result::{
-    MissingLog, ReplicationPart, ReplicationTestResult, RunResult, SideFigure, SideIo,
+    MissingLogAmount, ReplicationPart, ReplicationSideIo, ReplicationTestResult, RunResult, SideFigure,
 };
 
 use crate::number::{count, figure_text};
@@ -14,7 +14,7 @@ const PUBLISHED_RATIOS: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3
 
 /// Figures available for both sides.
 const FIGURES: [(&str, SideFigure); 6] = [
-    ("Database reads and writes", SideIo::transfers),
+    ("Database reads and writes", ReplicationSideIo::transfers),
     ("Database reads", |io| io.database_reads),
     ("Database writes", |io| io.database_writes),
     ("Database bytes", |io| io.database_bytes),
@@ -40,7 +40,8 @@ fn kind(keep_instance: bool) -> &'static str {
 /// Returns the test's most important figure next to the published value.
 fn ratios(replication: &ReplicationTestResult) -> ReportTable {
     let ratio = |part: &Option<ReplicationPart>, kept| {
-        let ratio = part.as_ref().and_then(|part| replication.ratio(part, kept, SideIo::transfers));
+        let ratio =
+            part.as_ref().and_then(|part| replication.ratio(part, kept, ReplicationSideIo::transfers));
         ratio.map_or("–".to_string(), with_three_decimals)
     };
     let row = |(kept, published): (bool, &str)| {
@@ -94,7 +95,7 @@ fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) 
 /// Returns a table that shows how much log data a failover would have lost.
 fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
     let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
-    let missing_text = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {
+    let missing_text = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLogAmount) -> u64| {
         let missing = part.as_ref().and_then(|part| replication.missing_log(part, kept));
         missing.map_or("–".to_string(), |missing| kib(figure(&missing)))
     };

@@ -7,7 +7,7 @@ use crate::measurement::{
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
-use crate::result::{BackupTestResult, RecoveryTestResult, ReplicationTestResult, SideIo};
+use crate::result::{BackupTestResult, RecoveryTestResult, ReplicationSideIo, ReplicationTestResult};
 use crate::verdict::{
     AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, COPIES_FAILED, LOGS_REPLAYED,
     MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, RuleBound, STALLS, Verdict,
@@ -221,7 +221,7 @@ const MAX_PASSIVE_IO: f64 = 0.5;
 
 fn passive_io_rule(replication: &ReplicationTestResult) -> VerdictRule {
     let part = replication.steady.as_ref();
-    let ratio = part.and_then(|part| replication.ratio(part, true, SideIo::transfers));
+    let ratio = part.and_then(|part| replication.ratio(part, true, ReplicationSideIo::transfers));
     let note = "in steady state, with the same cache".to_string();
     let mut rule = VerdictRule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
     if ratio.is_none() || !replication.has_written_pages() {

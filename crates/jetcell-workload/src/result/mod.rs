@@ -40,8 +40,8 @@ pub use instance_row::InstanceRow;
 pub use judge::{Judgement, VerdictEvidence, judge};
 pub use recovery::{RecoveryTestResult, ReplaySample, ReplayedDatabase};
 pub use replication::{
-    CopySample, MissingLog, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationTestResult,
-    SideFigure, SideIo,
+    CopySample, MissingLogAmount, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationSideIo,
+    ReplicationTestResult, SideFigure,
 };
 
 /// Version of the stored format.

@@ -53,7 +53,7 @@ pub struct ReplicatedCopy {
 
 /// I/O of one side: all active databases together, or one copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SideIo {
+pub struct ReplicationSideIo {
     /// Number of database reads.
     pub database_reads: u64,
     /// Number of database writes.
@@ -78,18 +78,18 @@ pub struct ReplicationPart {
     /// Number of logs that each copy replayed.
     pub logs: Vec<u64>,
     /// I/O of the active side.
-    pub active: SideIo,
+    pub active: ReplicationSideIo,
     /// I/O of each copy.
-    pub copies: Vec<SideIo>,
+    pub copies: Vec<ReplicationSideIo>,
     /// Amount of log that each copy had not received.
     #[serde(default)]
-    pub missing_log: Vec<MissingLog>,
+    pub missing_log: Vec<MissingLogAmount>,
 }
 
 /// Amount of log, in bytes, that was durable on the active side but not on the copy. A failover would have lost it.
 /// It is measured ten times per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissingLog {
+pub struct MissingLogAmount {
     /// Mean number of bytes.
     pub mean_bytes: u64,
     /// Maximum number of bytes.
@@ -104,7 +104,7 @@ pub struct ReplicationSample {
     /// Seconds since the start of the measurement. Negative during the warm-up.
     pub at_seconds: f64,
     /// I/O of the active side so far.
-    pub active: SideIo,
+    pub active: ReplicationSideIo,
     /// Total number of generations that all databases have closed so far.
     pub generations: u64,
     /// State of each copy.
@@ -115,7 +115,7 @@ pub struct ReplicationSample {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopySample {
     /// I/O of the copy so far.
-    pub io: SideIo,
+    pub io: ReplicationSideIo,
     /// Number of closed generations that the copy lacks.
     pub copy_queue: u32,
     /// Number of generations that the copy has received but not replayed.
@@ -127,16 +127,16 @@ pub struct CopySample {
     /// Amount of log that the copy had not received, observed since the previous sample. The streamed bytes are the
     /// total so far.
     #[serde(default)]
-    pub missing_log: MissingLog,
+    pub missing_log: MissingLogAmount,
 }
 
 /// Function that selects one value from a side's I/O.
-pub type SideFigure = fn(&SideIo) -> u64;
+pub type SideFigure = fn(&ReplicationSideIo) -> u64;
 
-impl SideIo {
+impl ReplicationSideIo {
     /// Extracts the transfers of an instance or copy.
-    pub fn from_io(io: &InstanceIo) -> SideIo {
-        SideIo {
+    pub fn from_io(io: &InstanceIo) -> ReplicationSideIo {
+        ReplicationSideIo {
             database_reads: io.database_read.operations,
             database_writes: io.database_write.operations,
             database_bytes: io.database_read.bytes + io.database_write.bytes,
@@ -147,13 +147,13 @@ impl SideIo {
     }
 
     /// Returns the number of database reads and writes.
-    pub fn transfers(io: &SideIo) -> u64 {
+    pub fn transfers(io: &ReplicationSideIo) -> u64 {
         io.database_reads + io.database_writes
     }
 
     /// Returns the sum of two sides.
-    pub fn plus(self, other: SideIo) -> SideIo {
-        SideIo {
+    pub fn plus(self, other: ReplicationSideIo) -> ReplicationSideIo {
+        ReplicationSideIo {
             database_reads: self.database_reads + other.database_reads,
             database_writes: self.database_writes + other.database_writes,
             database_bytes: self.database_bytes + other.database_bytes,
@@ -164,8 +164,8 @@ impl SideIo {
     }
 
     /// Returns the I/O since an earlier state.
-    pub fn since(self, earlier: SideIo) -> SideIo {
-        SideIo {
+    pub fn since(self, earlier: ReplicationSideIo) -> ReplicationSideIo {
+        ReplicationSideIo {
             database_reads: self.database_reads.saturating_sub(earlier.database_reads),
             database_writes: self.database_writes.saturating_sub(earlier.database_writes),
             database_bytes: self.database_bytes.saturating_sub(earlier.database_bytes),
@@ -187,15 +187,17 @@ impl ReplicationPart {
             logs: copies().map(|(last, first)| last.logs.saturating_sub(first.logs)).collect(),
             active: last.active.since(first.active),
             copies: copies().map(|(last, first)| last.io.since(first.io)).collect(),
-            missing_log: (0..last.copies.len()).map(|copy| MissingLog::from_samples(samples, copy)).collect(),
+            missing_log: (0..last.copies.len())
+                .map(|copy| MissingLogAmount::from_samples(samples, copy))
+                .collect(),
         })
     }
 }
 
-impl MissingLog {
+impl MissingLogAmount {
     /// Computes the amount of log that a copy had not received during these samples. The first sample only marks the
     /// start.
-    fn from_samples(samples: &[ReplicationSample], copy: usize) -> MissingLog {
+    fn from_samples(samples: &[ReplicationSample], copy: usize) -> MissingLogAmount {
         let (mut byte_seconds, mut most) = (0.0, 0);
         for pair in samples.windows(2) {
             let Some(missing) = pair[1].copies.get(copy).map(|copy| copy.missing_log) else { continue };
@@ -209,7 +211,7 @@ impl MissingLog {
         let streamed =
             |sample: &ReplicationSample| sample.copies.get(copy).map(|copy| copy.missing_log.streamed_bytes);
         let first = samples.first().and_then(streamed).unwrap_or(0);
-        MissingLog {
+        MissingLogAmount {
             mean_bytes: if seconds > 0.0 { (byte_seconds / seconds) as u64 } else { 0 },
             most_bytes: most,
             streamed_bytes: samples.last().and_then(streamed).unwrap_or(0).saturating_sub(first),
@@ -217,10 +219,10 @@ impl MissingLog {
     }
 
     /// Combines several copies: averages the means and the streamed bytes, and takes the maximum of the maxima.
-    fn combine(all: &[MissingLog]) -> Option<MissingLog> {
+    fn combine(all: &[MissingLogAmount]) -> Option<MissingLogAmount> {
         let count = Some(all.len() as u64).filter(|count| *count > 0)?;
-        let sum = |figure: fn(&MissingLog) -> u64| all.iter().map(figure).sum::<u64>();
-        Some(MissingLog {
+        let sum = |figure: fn(&MissingLogAmount) -> u64| all.iter().map(figure).sum::<u64>();
+        Some(MissingLogAmount {
             mean_bytes: sum(|one| one.mean_bytes) / count,
             most_bytes: all.iter().map(|one| one.most_bytes).max().unwrap_or(0),
             streamed_bytes: sum(|one| one.streamed_bytes) / count,
@@ -253,10 +255,10 @@ impl ReplicationTestResult {
 
     /// Returns the amount of log that the copies of one kind had not received: the average and the maximum over these
     /// copies.
-    pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLog> {
+    pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLogAmount> {
         let of_kind = part.missing_log.iter().zip(&self.copies);
         let of_kind = of_kind.filter(|(_, copy)| copy.keep_instance == keep_instance);
-        MissingLog::combine(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
+        MissingLogAmount::combine(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
     }
 
     /// Returns the share of a part's log that copies of one kind received while it was being written, averaged over
@@ -299,7 +301,7 @@ mod tests {
             keep_instance,
             ..ReplicatedCopy::default()
         };
-        let io = |reads| SideIo { database_reads: reads, ..SideIo::default() };
+        let io = |reads| ReplicationSideIo { database_reads: reads, ..ReplicationSideIo::default() };
         // There are two databases. Each has two copies with a persistent instance and one copy whose instance is
         // discarded after each batch.
         let copies = ["a", "b"].into_iter().flat_map(|name| [true, true, false].map(|kept| copy(name, kept)));
@@ -323,7 +325,7 @@ mod tests {
             at_seconds,
             copies: missing
                 .map(|(mean_bytes, most_bytes, streamed_bytes)| CopySample {
-                    missing_log: MissingLog { mean_bytes, most_bytes, streamed_bytes },
+                    missing_log: MissingLogAmount { mean_bytes, most_bytes, streamed_bytes },
                     ..CopySample::default()
                 })
                 .into(),
@@ -335,12 +337,15 @@ mod tests {
             sample(5.0, [(200, 250, 90), (7, 8, 0)]),
         ];
         let part = ReplicationPart::from_samples(&samples).unwrap();
-        let first = MissingLog { mean_bytes: 175, most_bytes: 300, streamed_bytes: 40 };
-        assert_eq!(part.missing_log, [first, MissingLog { mean_bytes: 7, most_bytes: 8, streamed_bytes: 0 }]);
+        let first = MissingLogAmount { mean_bytes: 175, most_bytes: 300, streamed_bytes: 40 };
+        assert_eq!(
+            part.missing_log,
+            [first, MissingLogAmount { mean_bytes: 7, most_bytes: 8, streamed_bytes: 0 }]
+        );
         let copies =
             [true, true].map(|keep_instance| ReplicatedCopy { keep_instance, ..ReplicatedCopy::default() });
         let replication = ReplicationTestResult { copies: copies.into(), ..ReplicationTestResult::default() };
-        let both = MissingLog { mean_bytes: 91, most_bytes: 300, streamed_bytes: 20 };
+        let both = MissingLogAmount { mean_bytes: 91, most_bytes: 300, streamed_bytes: 20 };
         assert_eq!(replication.missing_log(&part, true), Some(both));
         assert_eq!(replication.missing_log(&part, false), None);
         assert_eq!(ReplicationPart::from_samples(&[]), None);

@@ -20,7 +20,8 @@ use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{CopyCounters, Measurement, SampleFile};
 use crate::observer::{Observer, RunPhase};
 use crate::result::{
-    CopySample, MissingLog, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationTestResult, SideIo,
+    CopySample, MissingLogAmount, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationSideIo,
+    ReplicationTestResult,
 };
 use crate::run::RunError;
 use crate::run::assembly::{LoadPhaseResult, named_row};
@@ -98,16 +99,22 @@ impl PassiveCopyMonitor<'_> {
         let counters = self.copies.counters();
         let sides = self.store.io();
         let copy = |one: &CopyCounters| CopySample {
-            io: SideIo::from_io(&one.io),
+            io: ReplicationSideIo::from_io(&one.io),
             copy_queue: one.copy_queue,
             replay_queue: one.replay_queue,
             lag_seconds: one.lag_seconds,
             logs: one.logs,
-            missing_log: MissingLog { streamed_bytes: one.streamed_bytes, ..MissingLog::default() },
+            missing_log: MissingLogAmount {
+                streamed_bytes: one.streamed_bytes,
+                ..MissingLogAmount::default()
+            },
         };
         let sample = ReplicationSample {
             at_seconds: self.began.elapsed().as_secs_f64(),
-            active: sides.iter().map(SideIo::from_io).fold(SideIo::default(), SideIo::plus),
+            active: sides
+                .iter()
+                .map(ReplicationSideIo::from_io)
+                .fold(ReplicationSideIo::default(), ReplicationSideIo::plus),
             generations: (0..sides.len()).map(|database| u64::from(self.store.generation(database))).sum(),
             copies: counters.iter().map(copy).collect(),
         };

@@ -16,7 +16,9 @@ use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::copies::{explain_copy_error, format_time};
-use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, confined_vfs, remote_error};
+use crate::commands::remote::{
+    CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error,
+};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
@@ -61,7 +63,7 @@ pub struct ActivateArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: RemoteAccessOptions,
 }
 
 fn advertised(text: &str) -> Result<String, String> {

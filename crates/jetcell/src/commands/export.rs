@@ -7,7 +7,7 @@ use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use jetcell_export::{
     ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, Rendering, Selection, TimeCondition, export,
+    ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_host::ProgressReport;
 use jetcell_vfs::RealOptions;
@@ -170,7 +170,7 @@ impl ExportArgs {
             deleted: self.deleted,
             force: self.force,
             row_limit: ROW_LIMIT,
-            rendering: Rendering {
+            rendering: RenderingOptions {
                 csv_safe: self.csv_safe,
                 currency: self.currency.into(),
                 profile: self.profile.into(),

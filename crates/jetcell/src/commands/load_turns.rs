@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_host::{Cancellation, Interrupt};
 use jetcell_lab::LocalSystem;
-use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks};
+use jetcell_lab::filesystems::{FilesystemComparison, TestedDirectory, figures, remarks};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::profile::TestConfiguration;
@@ -139,7 +139,7 @@ pub fn inspect_directory(name: &str, path: &Path) -> TestedDirectory {
 }
 
 /// Updates the state of the directories, because the first turn may have created them.
-pub fn refresh_directories(result: &mut FilesystemTest) {
+pub fn refresh_directories(result: &mut FilesystemComparison) {
     for one in &mut result.directories {
         *one = inspect_directory(&one.name, &one.directory);
     }

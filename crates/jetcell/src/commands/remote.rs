@@ -15,7 +15,7 @@ use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
 
 use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::recover;
-use crate::commands::tls_client::TlsClient;
+use crate::commands::tls_client::TlsClientOptions;
 use crate::outcome::CommandError;
 
 /// Maximum size of a token file in bytes.
@@ -29,9 +29,9 @@ const MAX_ATTEMPTS: u32 = 20;
 /// Options for access to other hosts
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Directories of other hosts: tls://HOST:PORT/NAME")]
-pub struct RemoteArgs {
+pub struct RemoteAccessOptions {
     #[command(flatten)]
-    tls: TlsClient,
+    tls: TlsClientOptions,
     /// File with the token for jetcell serve
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct CommandFileSystems {
     cancellation: Cancellation,
 }
 
-impl RemoteArgs {
+impl RemoteAccessOptions {
     /// Creates the file system for paths on this machine and on other hosts. It does not connect to the hosts yet.
     /// `rate` limits the data received from each host.
     pub fn file_systems<'p>(
@@ -62,7 +62,7 @@ impl RemoteArgs {
         self.build_file_systems(vfs()?, paths, rate)
     }
 
-    /// Like [`RemoteArgs::file_systems`], for a command that writes to the directories of copies on this machine.
+    /// Like [`RemoteAccessOptions::file_systems`], for a command that writes to the directories of copies on this machine.
     /// Links in these directories are not followed.
     pub fn file_systems_with_copies<'p>(
         &self,

@@ -18,7 +18,7 @@ use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::copies::explain_copy_error;
-use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
+use crate::commands::remote::{RemoteAccessOptions, absolute, refuse_nested};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
@@ -66,7 +66,7 @@ pub struct ReseedArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: RemoteAccessOptions,
 }
 
 impl ReseedArgs {

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Options for the certificates of a TLS client.
 #[derive(Args, Clone, Debug, Default)]
-pub struct TlsClient {
+pub struct TlsClientOptions {
     /// CA certificates that verify the server's certificate
     #[arg(long = "tls-ca", value_name = "FILE")]
     pub authorities: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub struct TlsClient {
     tls_client_key: Option<PathBuf>,
 }
 
-impl TlsClient {
+impl TlsClientOptions {
     /// Returns the paths of this client's certificate and private key.
     pub fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
         self.tls_client_cert.clone().zip(self.tls_client_key.clone())

@@ -73,16 +73,16 @@ impl CopyFigures {
 
 /// Shared metrics of the copy that a command replays. Clones share the figures.
 #[derive(Clone, Debug, Default)]
-pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
+pub struct CopyMetricsHandle(Arc<Mutex<Option<CopyFigures>>>);
 
-impl CopyMonitor {
+impl CopyMetricsHandle {
     /// Updates the figures.
     pub fn update(&self, figures: CopyFigures) {
         *self.0.lock() = Some(figures);
     }
 }
 
-impl Collector for CopyMonitor {
+impl Collector for CopyMetricsHandle {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let copies: Vec<CopyFigures> = self.0.lock().clone().into_iter().collect();
         encode_copy_metrics(&mut encoder, &copies)

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::live::monitor_observer::tests::measuring;
-    use crate::live::{CopyFigures, CopyMonitor, RunMetrics, RunMonitor};
+    use crate::live::{CopyFigures, CopyMetricsHandle, RunMetrics, RunMonitor};
 
     fn serve(address: &str, monitor: RunMonitor) -> Result<MetricsServer, CommandError> {
         MetricsServer::start(address, Box::new(RunMetrics(monitor)))
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn queues_and_lag_of_a_copy_are_served() {
-        let monitor = CopyMonitor::default();
+        let monitor = CopyMetricsHandle::default();
         let server = MetricsServer::start("0", Box::new(monitor.clone())).unwrap();
         assert!(!fetch(&server, "GET /metrics").contains("jetcell_copy"), "no copy exists yet");
         monitor.update(CopyFigures {

@@ -12,7 +12,7 @@ mod screen;
 #[cfg(feature = "live")]
 mod view;
 
-pub use copy_metrics::{CopyFigures, CopyMonitor};
+pub use copy_metrics::{CopyFigures, CopyMetricsHandle};
 pub use metrics::MetricsServer;
 pub use monitor::RunMonitor;
 pub use monitor_observer::MonitorObserver;

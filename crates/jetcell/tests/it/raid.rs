@@ -128,7 +128,7 @@ fn an_invalid_member_is_refused_in_one_line_and_unchanged() {
         ("raid5", &["m1", "m2"], "raid5 does not support 2 members; it requires 3 to"),
         ("raid5", &["m1", "m2", "m1"], "more than once; each member must be a separate file"),
         ("raid5", &["m1", "m2", "link"], "more than once; each member must be a separate file"),
-        ("raid5", &["m1", "m2", "data"], "contains data, which would be destroyed"),
+        ("raid5", &["m1", "m2", "data"], "contains data; add --force to overwrite it"),
         ("raid5", &["m1", "m2", "none"], "does not exist; to create files, add --size"),
         ("raid5", &["m1", "m2", "directory"], "is a directory"),
         ("raid5", &["short", "short2", "short3"], "a member must have at least"),

@@ -8,7 +8,7 @@ use jetcell_sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::{CacheFixture, disk};
-use crate::cache::{OnDiskPage, PageDelta, WriteLatch};
+use crate::cache::{OnDiskVerification, PageDelta, WriteLatch};
 use crate::splitmix::mix64;
 
 impl CacheFixture {
@@ -101,7 +101,7 @@ fn every_fetch_method_returns_the_changes_on_evicted_dirty_pages() {
     let mut bytes = vec![0; disk::SIZE.bytes()];
     let examined =
         fixture.cache.verify_on_disk(fixture.key(1), &mut bytes, jetcell_vfs::IoReason::Scan).unwrap();
-    assert!(matches!(examined, OnDiskPage::Superseded), "the disk has an old state: {examined:?}");
+    assert!(matches!(examined, OnDiskVerification::Superseded), "the disk has an old state: {examined:?}");
     assert_eq!(fixture.value(1), 9);
 
     fixture.cache.preread(&[fixture.key(2)]);

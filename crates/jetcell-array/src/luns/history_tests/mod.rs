@@ -25,7 +25,7 @@ use crate::history_tests::environment;
 use crate::member::MemberLayout;
 use crate::test_array::content;
 use crate::{
-    Array, ArrayError, ArrayRefusal, ArrayState, AssembleOptions, BlockStore, Level, Result, ScrubReport,
+    Array, ArrayError, ArrayRefusal, ArrayState, AssembleOptions, BlockStore, RaidLevel, Result, ScrubReport,
 };
 
 const BLOCKS: u64 = 250;
@@ -33,11 +33,11 @@ const BLOCKS: u64 = 250;
 const ROOM: u64 = 3000;
 const ZONES: u64 = ROOM / (64 * 3) + 4;
 const STEPS: usize = 36;
-const SHAPES: [(Level, usize); 4] = [
-    (Level::Raid6, 5),
-    (Level::RaidDp { prime: 17 }, 6),
-    (Level::Raid5, 4),
-    (Level::Raid10 { copies: 2 }, 6),
+const SHAPES: [(RaidLevel, usize); 4] = [
+    (RaidLevel::Raid6, 5),
+    (RaidLevel::RaidDp { prime: 17 }, 6),
+    (RaidLevel::Raid5, 4),
+    (RaidLevel::Raid10 { copies: 2 }, 6),
 ];
 
 type BlockValues = Vec<u64>;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
-use jetcell_backup::{BackupVerification, Cancellation, VerifyOptions, VerifySubset, verify};
+use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub fn is_metadata_file(path: &Path) -> bool {
 
 /// Options for checking a backup.
 pub struct BackupCheckOptions {
-    pub subset: Option<VerifySubset>,
+    pub subset: Option<VerificationSubset>,
     pub only_new: bool,
     pub throttle: Option<CheckThrottle>,
     pub json: bool,
@@ -130,19 +130,19 @@ fn as_text(directory: &Path, verified: &BackupVerification) -> String {
 const PERCENT: QuantityKind = QuantityKind::new(units::percent, "10%").with_max(100.0);
 
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
-pub fn subset(text: &str) -> Result<VerifySubset, String> {
+pub fn subset(text: &str) -> Result<VerificationSubset, String> {
     let wrong =
         || format!("could not parse `{text}` as a part of a backup; try a value such as 2/7, 10% or 50GiB");
     if let Some((part, of)) = text.split_once('/') {
         let (part, of): (u64, u64) =
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);
-        return if (1..=of).contains(&part) { Ok(VerifySubset::Part(part, of)) } else { Err(wrong()) };
+        return if (1..=of).contains(&part) { Ok(VerificationSubset::Part(part, of)) } else { Err(wrong()) };
     }
     if text.ends_with('%') {
         let percent = PERCENT.parse(text).ok().filter(|percent| *percent > 0.0);
-        return percent.map(VerifySubset::Percent).ok_or_else(wrong);
+        return percent.map(VerificationSubset::Percent).ok_or_else(wrong);
     }
-    positive(text).map(|ByteSize(bytes)| VerifySubset::Bytes(bytes)).map_err(|_| wrong())
+    positive(text).map(|ByteSize(bytes)| VerificationSubset::Bytes(bytes)).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_subset_is_a_part_a_percentage_or_a_size() {
-        assert_eq!(subset("2/7"), Ok(VerifySubset::Part(2, 7)));
-        assert_eq!(subset("12.5%"), Ok(VerifySubset::Percent(12.5)));
-        assert_eq!(subset("1GiB"), Ok(VerifySubset::Bytes(1 << 30)));
+        assert_eq!(subset("2/7"), Ok(VerificationSubset::Part(2, 7)));
+        assert_eq!(subset("12.5%"), Ok(VerificationSubset::Percent(12.5)));
+        assert_eq!(subset("1GiB"), Ok(VerificationSubset::Bytes(1 << 30)));
         for wrong in ["", "0/7", "8/7", "a/b", "0%", "101%", "0", "-1GiB", "NaN%"] {
             assert!(subset(wrong).is_err(), "{wrong}");
         }

@@ -13,7 +13,7 @@ use ese_check::{
     Cancellation, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
 };
 use ese_format::PageNumber;
-use jetcell_backup::VerifySubset;
+use jetcell_backup::VerificationSubset;
 use jetcell_host::cancel_on_signals;
 use jetcell_input::quantity::{QuantityKind, units};
 use jetcell_vfs::{RealOptions, is_unfinished};
@@ -42,7 +42,7 @@ pub struct CheckArgs {
     /// Verify only a part of each backup: one of several equal parts (2/7), or the least recently verified data up to
     /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
-    subset: Option<VerifySubset>,
+    subset: Option<VerificationSubset>,
     /// Verify only those parts of backups that have never been verified
     #[arg(long)]
     new: bool,

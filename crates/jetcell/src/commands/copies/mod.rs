@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use self::page_comparison::{PageComparisonState, page_checks};
 pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
-use crate::commands::remote::{CommandFileSystems, RemoteArgs, remote_error};
+use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
@@ -52,7 +52,7 @@ pub struct CopiesArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: RemoteAccessOptions,
 }
 
 /// A registered copy of an instance.

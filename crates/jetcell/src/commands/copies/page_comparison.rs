@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_copies::{CheckedDatabase, CopyState, PageChecks};
+use jetcell_copies::{CopyState, DatabasePageChecks, PageChecks};
 use jetcell_vfs::{Clock, RealClock, Vfs};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub struct PageComparisonState {
     compared: u32,
     /// Time of the least recent comparison of these pages.
     oldest_unix_ms: Option<i64>,
-    known: CheckedDatabase,
+    known: DatabasePageChecks,
 }
 
 /// Returns the state of the page comparison for each database of a copy.

@@ -48,7 +48,7 @@ const LAYOUT_NAMES: [&str; 2] = ["contiguous", "scattered"];
 /// Measure the cost of database fragmentation on a drive
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FragmentationExperiment {
+pub struct FragmentationExperimentArgs {
     /// New or empty directory on the drive; it needs four times the size of the database
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -87,7 +87,7 @@ fn piece(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-impl FragmentationExperiment {
+impl FragmentationExperimentArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         match self.experiment() {

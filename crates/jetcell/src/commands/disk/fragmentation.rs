@@ -41,7 +41,7 @@ const MAX_DEPTH: usize = 64;
 /// Show where databases are located on their device: extents, distances, and split reads
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ShowFragmentation {
+pub struct ShowFragmentationArgs {
     /// Files, or directories with databases (*.edb, *.dit)
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
@@ -80,7 +80,7 @@ impl FragmentationOutput {
     }
 }
 
-impl ShowFragmentation {
+impl ShowFragmentationArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         match self.examine() {

@@ -6,9 +6,9 @@ mod test;
 
 use clap::Subcommand;
 
-use self::experiment::FragmentationExperiment;
-use self::fragmentation::ShowFragmentation;
-use self::test::DiskTest;
+use self::experiment::FragmentationExperimentArgs;
+use self::fragmentation::ShowFragmentationArgs;
+use self::test::DiskTestArgs;
 #[cfg(feature = "arrays")]
 pub use self::test::MeasurementOptions;
 use crate::outcome::CommandOutcome;
@@ -31,12 +31,12 @@ jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not
 #[derive(Subcommand)]
 pub enum DiskCommand {
     /// Measure drives and file systems: transfer rates, access times, queue depths, syncs, mixed loads
-    Test(Box<DiskTest>),
+    Test(Box<DiskTestArgs>),
     /// Show where databases are located on their device: extents, distances, and split reads
-    Fragmentation(ShowFragmentation),
+    Fragmentation(ShowFragmentationArgs),
     /// Measure the cost of fragmentation on a drive: compare a contiguous and a scattered database, under reads and
     /// under the mail load
-    Experiment(Box<FragmentationExperiment>),
+    Experiment(Box<FragmentationExperimentArgs>),
 }
 
 impl DiskCommand {

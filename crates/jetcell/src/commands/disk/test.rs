@@ -58,7 +58,7 @@ const DEFAULT_REPETITIONS: usize = 4;
 /// Measure drives and file systems: transfer rates, access times, queue depths, syncs and mixed loads
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DiskTest {
+pub struct DiskTestArgs {
     /// Directories, files or block devices; several are tested alternately and compared
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<PathBuf>,
@@ -148,7 +148,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
 
-impl DiskTest {
+impl DiskTestArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         if let Some(path) = self.targets.first()

@@ -55,7 +55,7 @@ const TCP_PREFIX: &str = "tcp:";
 /// Test whether storage keeps acknowledged writes when the power is cut
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DurabilityTest {
+pub struct DurabilityTestArgs {
     /// Directory on the storage under test, or array:DIR or array:DIR/LUN
     #[arg(value_name = "DIR", required_unless_present = "listen", conflicts_with = "listen")]
     directory: Option<PathBuf>,
@@ -118,7 +118,7 @@ impl From<LevelName> for FailureLevel {
     }
 }
 
-impl DurabilityTest {
+impl DurabilityTestArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         let done = match (&self.directory, &self.verify, &self.listen, &self.journal) {

@@ -9,7 +9,7 @@ use clap::Args;
 use jetcell_input::quantity::QuantityKind;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_lab::filesystems::{
-    FilesystemMaker, FilesystemSpecification, FilesystemTest, ROWS, SkippedFilesystem, TestedDirectory,
+    FilesystemComparison, FilesystemMaker, FilesystemSpecification, ROWS, SkippedFilesystem, TestedDirectory,
     TurnLimits, compare,
 };
 use jetcell_report::{filesystems_html, filesystems_markdown, filesystems_text};
@@ -60,7 +60,7 @@ Exit code: 0 compared, 1 stopped early, 2 could not run.";
 /// Run the mail load on several file systems alternately, and compare them with confidence intervals
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FilesystemsTest {
+pub struct CompareFilesystemsArgs {
     /// New or empty directories, one on each file system
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -109,7 +109,7 @@ fn percent(text: &str) -> Result<f64, String> {
     })
 }
 
-impl FilesystemsTest {
+impl CompareFilesystemsArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         match self.test() {
@@ -126,7 +126,7 @@ impl FilesystemsTest {
     }
 
     /// Runs the test. Returns `None` if leftovers were removed and nothing else was requested.
-    fn test(&self) -> Result<Option<FilesystemTest>, TurnError> {
+    fn test(&self) -> Result<Option<FilesystemComparison>, TurnError> {
         self.made.handle_leftovers().map_err(TurnError::Failed)?;
         let Some(output) = &self.output else {
             self.made.report_other_leftovers();
@@ -168,7 +168,7 @@ impl FilesystemsTest {
         maker: Option<&FilesystemMaker<'_>>,
         turns: &LoadTurns,
         output: &Path,
-    ) -> Result<FilesystemTest, TurnError> {
+    ) -> Result<FilesystemComparison, TurnError> {
         let inspect_path = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
         let mut tested: Vec<TestedDirectory> = self.directories.iter().map(inspect_path).collect();
         // The properties of a created file system are known only once it is mounted.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_fleet::bus::NatsAccess;
 
-use crate::commands::tls_client::TlsClient;
+use crate::commands::tls_client::TlsClientOptions;
 
 /// Options for the connection to a NATS server: address and credentials.
 #[derive(Args, Clone)]
@@ -25,7 +25,7 @@ pub struct ConnectionOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "credentials"])]
     nkey_file: Option<PathBuf>,
     #[command(flatten)]
-    tls: TlsClient,
+    tls: TlsClientOptions,
 }
 
 impl ConnectionOptions {

@@ -38,7 +38,7 @@ const JOULES_PER_KWH: f64 = 3.6e6;
 /// Show the energy use of a run, or the energy recorded in a log
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ShowEnergy {
+pub struct ShowEnergyArgs {
     /// Log file of a meter
     #[arg(value_name = "LOG", required_unless_present = "kwh", conflicts_with = "kwh")]
     log: Option<PathBuf>,
@@ -76,7 +76,7 @@ struct EnergyOutput<'s> {
     currency: Option<&'s str>,
 }
 
-impl ShowEnergy {
+impl ShowEnergyArgs {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         match self.show() {

@@ -13,7 +13,7 @@ pub use self::tariff::TariffOptions;
 #[cfg(feature = "lab")]
 pub use self::tariff::above_zero;
 
-use self::energy::ShowEnergy;
+use self::energy::ShowEnergyArgs;
 use self::record::RecordPowerArgs;
 use crate::console::print;
 use crate::outcome::CommandOutcome;
@@ -46,7 +46,7 @@ pub enum PowerCommand {
     /// Read a meter while a command runs, or until Ctrl-C
     Record(RecordPowerArgs),
     /// Show the energy use of a run, or the energy recorded in a log
-    Energy(ShowEnergy),
+    Energy(ShowEnergyArgs),
 }
 
 impl PowerCommand {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel};
 use jetcell_input::Printable;
 use jetcell_input::number::human_bytes;
 use jetcell_workload::EventFile;
@@ -47,7 +47,7 @@ pub struct RaidCreateArgs {
     array: PathBuf,
     /// Level of data protection
     #[arg(long, value_name = "LEVEL")]
-    level: Level,
+    level: RaidLevel,
     /// Files or block devices of equal size
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     members: Vec<PathBuf>,

@@ -30,14 +30,14 @@ pub struct RaidGrowArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub add: AddMembers,
+    pub add: MemberAddition,
     #[command(flatten)]
     pub shown: OutputOptions,
 }
 
 /// Request to add members to an array.
 #[derive(Args, Serialize, Deserialize)]
-pub struct AddMembers {
+pub struct MemberAddition {
     /// Files or block devices of the same size as the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub struct AddMembers {
     force: bool,
 }
 
-impl AddMembers {
+impl MemberAddition {
     pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
         let members = self.members.iter().map(|path| on.resolve_path(path)).collect::<Result<Vec<_>, _>>()?;
         let is_whole = on.with_access(|held| Ok(matches!(held, ArrayGuard::Array(_))))?;

@@ -26,13 +26,13 @@ const WRITE_LOG_EXISTS: &str = "the array already has LUNs and a write log; omit
 #[derive(Subcommand)]
 pub enum LunCommand {
     /// Create a LUN; the first one makes the array a volume of LUNs
-    Create(CreateLun),
+    Create(CreateLunArgs),
     /// List the LUNs with their space and their snapshots
-    List(ListLuns),
+    List(ListLunsArgs),
     /// Consolidate blocks to free whole rows
-    Clean(CleanLuns),
+    Clean(CleanLunsArgs),
     /// Delete a LUN with its snapshots
-    Delete(DeleteLun),
+    Delete(DeleteLunArgs),
 }
 
 /// Create a LUN that reads as zeros and uses no space
@@ -47,7 +47,7 @@ Examples:
   jetcell raid lun create arr2 mail --size 500GiB --log /nvme/arr2.log --log-size 1GiB
 
 Exit code: 0 created, 2 refused; nothing was changed.")]
-pub struct CreateLun {
+pub struct CreateLunArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub struct NewLun {
     log_size: ByteSize,
 }
 
-impl CreateLun {
+impl CreateLunArgs {
     /// Fails if the name or the size of the LUN is invalid.
     pub fn check(&self) -> Result<(), CommandError> {
         let block = BLOCK as u64;
@@ -156,7 +156,7 @@ Examples:
   jetcell raid lun list arr1 --json
 
 Exit code: 0 listed, 2 could not run.")]
-pub struct ListLuns {
+pub struct ListLunsArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     #[command(flatten)]
@@ -190,7 +190,7 @@ Examples:
   jetcell raid lun clean arr1
 
 Exit code: 0 cleaned, 2 could not run.")]
-pub struct CleanLuns {
+pub struct CleanLunsArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     #[command(flatten)]
@@ -232,7 +232,7 @@ Examples:
   jetcell raid lun delete arr1 mail --force
 
 Exit code: 0 deleted, 2 refused.")]
-pub struct DeleteLun {
+pub struct DeleteLunArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     /// Name of the LUN
@@ -245,7 +245,7 @@ pub struct DeleteLun {
     pub shown: OutputOptions,
 }
 
-impl DeleteLun {
+impl DeleteLunArgs {
     /// Fails unless the deletion was confirmed.
     pub fn check(&self) -> Result<(), CommandError> {
         let shown = self.start.array.display();

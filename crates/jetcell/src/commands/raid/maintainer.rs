@@ -267,7 +267,7 @@ impl ArrayChange {
 mod tests {
     use std::sync::Arc;
 
-    use jetcell_array::{AssembleOptions, CreateArrayOptions, Level};
+    use jetcell_array::{AssembleOptions, CreateArrayOptions, RaidLevel};
     use jetcell_vfs::{OpenMode, SimVfs, Vfs};
 
     use super::*;
@@ -283,7 +283,8 @@ mod tests {
             path
         };
         let members: Vec<PathBuf> = (0..3).map(file).collect();
-        let options = CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(Level::Raid5, 7) };
+        let options =
+            CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(RaidLevel::Raid5, 7) };
         Array::create(&disk, &members, &options).unwrap();
         let mut array =
             Array::assemble(Arc::new(disk.clone()), &members, AssembleOptions::default()).unwrap();

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use chrono::DateTime;
-use jetcell_array::{ArrayExamination, Level};
+use jetcell_array::{ArrayExamination, RaidLevel};
 use jetcell_input::number::human_bytes;
 use jetcell_raid_models::units::{Bytes, BytesPerSecond, HOURS_PER_YEAR, Hours, PerHour};
 use jetcell_raid_models::{RaidType, ScrubPolicy};
@@ -51,19 +51,19 @@ impl MeasuredOptions {
             .map_err(|error| format!("{}: {error}", array.display()))?;
         let layout = found.layout;
         let raid = match (layout.level, layout.slots) {
-            (Level::Raid0, _) => {
+            (RaidLevel::Raid0, _) => {
                 return Err(format!(
                     "{}: a raid0 array loses data if any drive fails; no model is available",
                     array.display()
                 )
                 .into());
             }
-            (Level::Mirror, 2) | (Level::Raid10 { copies: 2 }, _) => RaidType::Raid10,
-            (Level::Mirror | Level::Raid10 { .. }, _) => RaidType::Mirror3,
-            (Level::Raid5, _) => RaidType::Raid5,
-            (Level::Raid6, _) => RaidType::Raid6,
-            (Level::RaidDp { .. }, _) => RaidType::RaidDp,
-            (Level::TripleParity, _) => RaidType::TripleParity,
+            (RaidLevel::Mirror, 2) | (RaidLevel::Raid10 { copies: 2 }, _) => RaidType::Raid10,
+            (RaidLevel::Mirror | RaidLevel::Raid10 { .. }, _) => RaidType::Mirror3,
+            (RaidLevel::Raid5, _) => RaidType::Raid5,
+            (RaidLevel::Raid6, _) => RaidType::Raid6,
+            (RaidLevel::RaidDp { .. }, _) => RaidType::RaidDp,
+            (RaidLevel::TripleParity, _) => RaidType::TripleParity,
         };
         let capacity = layout.zones() * ZONE_BYTES;
         let mut options = ReliabilityOptions {

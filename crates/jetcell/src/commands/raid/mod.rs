@@ -45,8 +45,8 @@ use self::scrub::RaidScrubArgs;
 use self::serve::RaidServeArgs;
 use self::simulate::RaidSimulateArgs;
 use self::snapshot::SnapshotCommand;
-use self::status::ShowStatus;
-use super::raid_reliability::{RaidReliability, ReliabilityOptions};
+use self::status::ArrayStatusArgs;
+use super::raid_reliability::{RaidReliabilityArgs, ReliabilityOptions};
 use crate::console::print_note;
 use crate::outcome::{CommandError, CommandOutcome};
 
@@ -103,7 +103,7 @@ pub enum RaidCommand {
     /// Create an array from files or block devices
     Create(RaidCreateArgs),
     /// Show the state of an array, its slots and its members
-    Status(ShowStatus),
+    Status(ArrayStatusArgs),
     /// Remove a member from an array, as if it had failed
     Fail(RaidFailArgs),
     /// Replace the member of a slot, and rebuild or copy its data
@@ -131,7 +131,7 @@ pub enum RaidCommand {
     /// Measure layouts of simulated disks under load, and compare them with figures published in 2008
     Simulate(RaidSimulateArgs),
     /// Calculate the probability that an array loses data during its service life
-    Reliability(Box<RaidReliability>),
+    Reliability(Box<RaidReliabilityArgs>),
 }
 
 impl RaidCommand {
@@ -157,7 +157,7 @@ impl RaidCommand {
     }
 }
 
-fn reliability(command: RaidReliability) -> Result<CommandOutcome, CommandError> {
+fn reliability(command: RaidReliabilityArgs) -> Result<CommandOutcome, CommandError> {
     let MeasuredOptions { options, notes } = match (command.array(), command.simulation_result()) {
         (Some(array), _) => MeasuredOptions::from_array(array)?,
         (None, Some((result, layout))) => MeasuredOptions::from_simulation(result, layout)?,

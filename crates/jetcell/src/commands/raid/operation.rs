@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::content::{ArrayContent, RunningContent, start_with_luns};
-use super::grow::AddMembers;
+use super::grow::MemberAddition;
 use super::lun::{self, NewLun};
 use super::maintenance::RebuildOptions;
 use super::members::{MemberRemoval, MemberReplacement, NewMemberArgs};
 use super::operation_context::{OperationContext, OperationResult};
 use super::running_array::{ArrayStartOptions, RunningArray};
-use super::scrub::ScrubPass;
+use super::scrub::ScrubPassOptions;
 use super::snapshot::{self, SnapshotChange, SnapshotName};
 use crate::outcome::CommandError;
 
@@ -23,8 +23,8 @@ pub enum ArrayOperation {
     Replace(MemberReplacement),
     AddSpare(NewMemberArgs),
     Rebuild(RebuildOptions),
-    Scrub(ScrubPass),
-    Grow(AddMembers),
+    Scrub(ScrubPassOptions),
+    Grow(MemberAddition),
     CreateLun(NewLun),
     ListLuns,
     CleanLuns,

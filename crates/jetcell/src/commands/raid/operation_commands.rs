@@ -17,7 +17,7 @@ use super::operation::{ArrayOperation, ControlRequest};
 use super::operation_context::{OperationContext, OperationResult};
 use super::running_array::ArrayStartOptions;
 use super::scrub::RaidScrubArgs;
-use super::snapshot::{CloneSnapshot, ListSnapshotsArgs, SnapshotChange, SnapshotCommand};
+use super::snapshot::{CloneSnapshotArgs, ListSnapshotsArgs, SnapshotChange, SnapshotCommand};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
@@ -141,7 +141,7 @@ impl SnapshotCommand {
                 command.check()?;
                 (command.named, SnapshotChange::RollBack)
             }
-            SnapshotCommand::Clone(CloneSnapshot { named, new }) => (named, SnapshotChange::Clone(new)),
+            SnapshotCommand::Clone(CloneSnapshotArgs { named, new }) => (named, SnapshotChange::Clone(new)),
         };
         named.start.perform(ArrayOperation::Snapshot(named.name, change), named.shown.json)
     }

@@ -35,20 +35,20 @@ pub struct RaidScrubArgs {
     #[command(flatten)]
     pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub pass: ScrubPass,
+    pub pass: ScrubPassOptions,
     #[command(flatten)]
     pub shown: OutputOptions,
 }
 
 /// Options for a scrub pass of an array.
 #[derive(Args, Serialize, Deserialize)]
-pub struct ScrubPass {
+pub struct ScrubPassOptions {
     /// Limit the rate, in bytes of array data
     #[arg(long, value_name = "BYTES/S")]
     rate: Option<ByteRate>,
 }
 
-impl ScrubPass {
+impl ScrubPassOptions {
     pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
         let turn = on.concurrent_activity.map(super::operation_context::ConcurrentActivity::begin_scrub);
         if matches!(turn, Some(None)) {

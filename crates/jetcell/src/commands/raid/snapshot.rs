@@ -23,7 +23,7 @@ pub enum SnapshotCommand {
     /// Restore the state of a LUN from a snapshot
     Rollback(RollBackSnapshotArgs),
     /// Create a LUN from a snapshot
-    Clone(CloneSnapshot),
+    Clone(CloneSnapshotArgs),
     /// Delete a snapshot
     Delete(SnapshotChangeArgs),
 }
@@ -110,7 +110,7 @@ Examples:
   jetcell raid snapshot clone arr1 mail before-update trial
 
 Exit code: 0 done, 2 refused; nothing was changed.")]
-pub struct CloneSnapshot {
+pub struct CloneSnapshotArgs {
     #[command(flatten)]
     pub named: SnapshotChangeArgs,
     /// Name of the new LUN

@@ -35,7 +35,7 @@ Exit code: 0 optimal, 1 members are missing or being rebuilt, 2 could not run.";
 /// Show the state of an array
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ShowStatus {
+pub struct ArrayStatusArgs {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
@@ -58,7 +58,7 @@ struct StatusSnapshot {
     at: Instant,
 }
 
-impl ShowStatus {
+impl ArrayStatusArgs {
     pub fn show(&self) -> Result<CommandOutcome, CommandError> {
         let vfs = vfs()?;
         let mut first: Option<StatusSnapshot> = None;

@@ -47,7 +47,7 @@ Exit code: 0 answered, 2 could not run.";
 /// Calculate the probability that an array loses data from its failure, defect, restore and scrub rates
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct RaidReliability {
+pub struct RaidReliabilityArgs {
     #[command(flatten)]
     options: ReliabilityOptions,
     /// Use the layout and the measured rates of a jetcell raid array; other options take precedence
@@ -76,7 +76,7 @@ pub struct RaidReliability {
     json: bool,
 }
 
-impl RaidReliability {
+impl RaidReliabilityArgs {
     /// Returns the array whose measured rates are used.
     pub fn array(&self) -> Option<&Path> {
         self.array.as_deref()

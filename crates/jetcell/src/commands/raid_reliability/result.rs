@@ -5,7 +5,7 @@ use jetcell_raid_models::comparison::{ComparedLayout, compare, layout_for};
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint, curve};
 use jetcell_raid_models::sensitivity::{InputSensitivity, sensitivities};
 use jetcell_raid_models::simulation::{
-    AfterLoss, DistributionShapes, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
+    AfterLossAction, DistributionShapes, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
 };
 use jetcell_raid_models::{Error, LossProbability, ReliabilityAssessment, ReliabilityCase};
 
@@ -103,7 +103,7 @@ fn simulate(options: &ReliabilityOptions, case: &ReliabilityCase) -> Result<Reli
         lives: options.lives.unwrap_or(usual.lives),
     };
     let line = ProgressLine::new();
-    let experiment = LossSimulation::new(case.array.set(), laws, case.hours(), AfterLoss::End, true);
+    let experiment = LossSimulation::new(case.array.set(), laws, case.hours(), AfterLossAction::End, true);
     let set = experiment.estimate(effort, |so_far| {
         let precision = so_far.relative_precision() * 100.0;
         if let Some(line) = &line {

@@ -23,10 +23,10 @@ use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies::{self, explain_copy_error};
-use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
+use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
-use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
+use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
 use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
@@ -113,7 +113,7 @@ pub struct ReplicateArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: RemoteAccessOptions,
 }
 
 impl ReplicateArgs {
@@ -130,7 +130,7 @@ impl ReplicateArgs {
         let from = self.from.iter().map(PathBuf::as_path);
         let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
-        let (cancel, monitor) = (places.cancellation().clone(), CopyMonitor::default());
+        let (cancel, monitor) = (places.cancellation().clone(), CopyMetricsHandle::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
         let server = self.metrics.as_ref().map(serve).transpose()?;
         if let Some(server) = &server {
@@ -268,7 +268,7 @@ impl ReplicateArgs {
         &self,
         copy: &mut Replicator,
         cancel: &Cancellation,
-        monitor: &CopyMonitor,
+        monitor: &CopyMetricsHandle,
         scanner: Option<&CopyScanner>,
     ) -> Result<(), CommandError> {
         let mut told = Instant::now();

@@ -25,7 +25,7 @@ pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
 
 use self::array_volumes::ArrayVolumes;
 use self::kind::TestCommand;
-use self::power_options::{MeteredRun, PowerOptions};
+use self::power_options::{PowerOptions, RunMeter};
 use self::workload_options::WorkloadOptions;
 use crate::console;
 use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
@@ -34,7 +34,7 @@ use crate::outcome::{CommandError, CommandOutcome, print_error};
 /// A storage test on the command line.
 #[derive(Args)]
 #[command(after_help = T::EXAMPLES)]
-pub struct StorageTest<T: TestCommand> {
+pub struct StorageTestArgs<T: TestCommand> {
     #[command(flatten)]
     options: WorkloadOptions<T>,
     /// Read options from a TOML file or a JetstressConfig.xml; command line options take precedence
@@ -73,7 +73,7 @@ enum IoInterface {
     Threads,
 }
 
-impl<T: TestCommand> StorageTest<T> {
+impl<T: TestCommand> StorageTestArgs<T> {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         if self.example_config {
@@ -187,7 +187,7 @@ fn start_observers(
 }
 
 /// Adds the energy used by a run to its result.
-fn add_energy(mut finished: FinishedRun, meter: MeteredRun) -> FinishedRun {
+fn add_energy(mut finished: FinishedRun, meter: RunMeter) -> FinishedRun {
     meter.finish(&mut finished.result);
     finished
 }

@@ -40,7 +40,7 @@ pub struct PowerOptions {
 }
 
 /// A test run during which a power meter is read.
-pub struct MeteredRun {
+pub struct RunMeter {
     options: PowerOptions,
     /// Thread that writes the log, and the directory that holds the log until it is copied to the results.
     recording: Option<(RecordingThread, tempfile::TempDir)>,
@@ -49,12 +49,12 @@ pub struct MeteredRun {
 impl PowerOptions {
     /// Opens the meter and starts reading it, for a run with the given measured time. If this fails, the run has not
     /// changed anything yet.
-    pub fn start(self, measured: Duration) -> Result<MeteredRun, CommandError> {
+    pub fn start(self, measured: Duration) -> Result<RunMeter, CommandError> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
                 return Err("--power-scope requires --power-meter or --power-log".into());
             }
-            return Ok(MeteredRun { options: self, recording: None });
+            return Ok(RunMeter { options: self, recording: None });
         };
         let directory = tempfile::tempdir().map_err(|error| {
             format!(
@@ -65,11 +65,11 @@ impl PowerOptions {
         let recording = PowerRecording::open(kind, self.power_scope, &directory.path().join(POWER_LOG_FILE))?;
         let thread = recording
             .start_thread((measured / TARGET_READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
-        Ok(MeteredRun { options: self, recording: Some((thread, directory)) })
+        Ok(RunMeter { options: self, recording: Some((thread, directory)) })
     }
 }
 
-impl MeteredRun {
+impl RunMeter {
     /// Adds the energy used during the measured time to the result. If the energy is unknown, prints the reason; the
     /// other figures of the run remain valid.
     pub fn finish(self, result: &mut RunResult) {

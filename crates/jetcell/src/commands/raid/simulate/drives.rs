@@ -1,6 +1,6 @@
 //! `jetcell raid simulate --drives`: compares the drive table with published data.
 
-use jetcell_disk_simulation::drive_figures::{DriveFigures, SeekCurveAgreement, agreements, drive_figures};
+use jetcell_disk_simulation::drive_figures::{DriveFigures, SeekCurveComparison, agreements, drive_figures};
 use jetcell_input::number::{decimal, grouped};
 use jetcell_report::ReportTable;
 use serde_json::json;
@@ -47,7 +47,7 @@ pub fn tables() -> Vec<ReportTable> {
         ],
     };
     let times = |times: [f64; 4]| times.map(|time| decimal(time, 1)).join(", ");
-    let row = |agreement: SeekCurveAgreement| {
+    let row = |agreement: SeekCurveComparison| {
         vec![
             format!("{}: {}", agreement.name, agreement.load),
             times(agreement.measured_ms),
