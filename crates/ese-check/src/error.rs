@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ese_format::header::HeaderError;
 
-/// Reason why a file could not be checked at all.
+/// Error that prevents a file from being checked at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The file cannot be opened, or its start cannot be read.

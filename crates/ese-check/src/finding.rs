@@ -103,7 +103,7 @@ impl Finding {
 /// Callback that receives each finding as soon as it is complete.
 pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 
-/// Number of findings of each severity.
+/// Counts of findings by severity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct FindingCounts {
     /// Number of findings that report damage.

@@ -20,13 +20,13 @@ use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::tree_label::DATABASE;
 
-/// Flush types of a database, two bits per page.
+/// Flush types of the pages in one database, stored in two bits per page.
 pub(crate) struct FlushTypes {
     /// Flush types of the pages, starting with page 0. Each byte holds four pages, with the first in the top bits.
     types: Vec<u8>,
 }
 
-/// Flush types of a page whose last write was lost.
+/// The found and expected flush types of a page whose last write was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LostWrite {
     pub(crate) found: u8,

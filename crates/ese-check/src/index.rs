@@ -34,7 +34,7 @@ impl EntryChecksum {
     }
 }
 
-/// State of an index check while the index's table is being checked.
+/// State of one index check, updated while the index's table is being checked.
 pub(crate) struct IndexCheck<'t> {
     table: &'t CheckedTable,
     index: &'t CheckedIndex,
@@ -174,8 +174,8 @@ impl<'t> IndexCheck<'t> {
     }
 }
 
-/// Visitor for the entries of an index. `keys` contains the keys of the rows. If some rows could not be read, entries
-/// without a row are only counted.
+/// Visits the entries of one index. `keys` contains the row keys. If some rows could not be read, entries without a
+/// row are only counted.
 pub(crate) struct EntryVisitor<'t, 'k> {
     pub(crate) check: IndexCheck<'t>,
     keys: &'k KeyFilter,

@@ -18,7 +18,7 @@ const PROBES: u32 = 4;
 /// Number of words in a block, which is one cache line.
 const WORDS_PER_BLOCK: u64 = 8;
 
-/// A set of keys with a few false positives.
+/// An approximate set of keys, in which a lookup occasionally returns a false positive.
 pub(crate) struct KeyFilter {
     words: Vec<AtomicU64>,
 }

@@ -99,7 +99,7 @@ impl TreeContext<'_> {
     }
 }
 
-/// Counts collected during one walk.
+/// Counts collected during one tree walk.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct WalkSummary {
     pub(crate) pages: u64,

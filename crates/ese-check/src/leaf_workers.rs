@@ -83,7 +83,7 @@ pub(crate) fn walk_parallel<V: ParallelVisitor>(
     })
 }
 
-/// Threads of one walk.
+/// Worker threads that check leaves for one tree walk.
 pub(crate) struct LeafWorkers<'scope, 'env, V> {
     scope: &'scope Scope<'scope, 'env>,
     database: &'env ReadableDatabase,

@@ -65,7 +65,7 @@ pub struct LogSummary {
     pub segments: SegmentCounts,
 }
 
-/// Number of segments of each kind. The header is not included.
+/// Segment counts by kind, not including the header.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct SegmentCounts {
     /// Number of segments in the file.

@@ -22,7 +22,7 @@ struct CurrentLongValue {
     next: u32,
 }
 
-/// Check that visits the nodes of a long-value tree in order.
+/// Checks a long-value tree by visiting its nodes in order.
 pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
@@ -195,7 +195,7 @@ impl ParallelVisitor for LongValueCheck {
     }
 }
 
-/// Number of references to long values, and a checksum of the values to which they refer.
+/// Number of references to long values, and a checksum over the referenced values.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct LongValueReferences {
     count: u64,
@@ -229,7 +229,7 @@ struct StoredLongValue {
     present: u32,
 }
 
-/// Exact reference counts of the long values whose hashes belong to one part.
+/// Exact reference counts for the long values whose hashes fall into one part.
 pub(crate) struct ReferenceCounts {
     part: u64,
     parts: u64,

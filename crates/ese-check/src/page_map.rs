@@ -14,7 +14,7 @@ use ese_format::PageNumber;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TreeIndex(pub(crate) u32);
 
-/// Use of a page.
+/// How a page is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageUse {
     /// No use of the page has been recorded yet.
@@ -25,7 +25,7 @@ pub(crate) enum PageUse {
     Available(TreeIndex),
 }
 
-/// Owner and use of a page.
+/// Which tree owns a page, and how the page is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PageAllocation {
     pub(crate) owner: Option<TreeIndex>,
@@ -133,7 +133,7 @@ fn widened(bits: u32) -> u32 {
     if bits == 0 { 1 } else { bits * 2 }
 }
 
-/// Owner and use of all pages.
+/// Maps each page to its owner and use.
 pub(crate) struct PageMap {
     pages: u32,
     /// Blocks of pages; `None` if the block was dropped.

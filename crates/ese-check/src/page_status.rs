@@ -9,7 +9,7 @@ use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::flush_types::LostWrite;
 
-/// Number of pages in each state.
+/// Page counts by state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct PageCounts {
     /// Number of pages with a matching checksum.

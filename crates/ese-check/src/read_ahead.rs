@@ -26,7 +26,7 @@ const PREFETCH_CHILDREN: usize = 32;
 /// Number of trees whose paths from the root to the first leaf are read ahead.
 const PREFETCH_TREES: usize = 6;
 
-/// Leaves of all trees in a check, divided into tasks.
+/// Reads ahead the leaves of all trees in a check, divided into tasks.
 #[derive(Default)]
 pub(crate) struct LeafReadAhead {
     /// Root and object id of each tree, in walk order.

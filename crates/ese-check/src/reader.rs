@@ -123,7 +123,7 @@ impl CompletedTransfer {
     }
 }
 
-/// Reader for the pages of one database that verifies their checksums.
+/// Reads pages of one database and verifies their checksums.
 pub struct VerifiedPageReader<'d> {
     /// Database to which the pages belong.
     pub database: &'d ReadableDatabase,
@@ -157,7 +157,7 @@ impl<'d> VerifiedPageReader<'d> {
     }
 }
 
-/// Page cache of a [`VerifiedPageReader`], for use by readers that cannot borrow their database. Every call must pass
+/// Page cache for a [`VerifiedPageReader`], used by readers that cannot borrow their database. Every call must pass
 /// the same database.
 pub struct PageCache {
     pages: HashMap<PageNumber, PageResult>,

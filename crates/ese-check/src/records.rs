@@ -16,8 +16,7 @@ use crate::long_values::{LongValueReferences, for_each_value_reference};
 /// Length in bytes of a record key in a table without a primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
 
-/// Record check. It also collects the records' keys, the long values to which they refer, and the index entries that
-/// they require.
+/// Checks records, and collects their keys, the long values they refer to, and the index entries they require.
 pub(crate) struct RowCheck<'t, 'k> {
     table: &'t CheckedTable,
     page_size: PageSize,

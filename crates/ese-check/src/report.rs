@@ -75,7 +75,7 @@ fn format_name<S: Serializer>(format: &EseFileKind, serializer: S) -> Result<S::
     format.name().serialize(serializer)
 }
 
-/// Number of pages in each state.
+/// Page counts by state, and the pages that the check covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PageStateCounts {
     /// Number of pages in the file.
@@ -129,7 +129,7 @@ impl PageStateCounts {
     }
 }
 
-/// Logs that a dirty database needs.
+/// The logs that a dirty database needs for recovery.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RequiredLogs {
     /// First generation that is needed.

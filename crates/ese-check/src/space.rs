@@ -19,7 +19,7 @@ use crate::tree::{TreeWalker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// A tree and what is known about its space.
+/// A tree in a space check, with its parent and whether all its pages could be read.
 #[derive(Debug)]
 pub(crate) struct CheckedTree {
     pub(crate) shape: TreeShape,

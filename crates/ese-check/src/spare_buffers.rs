@@ -8,7 +8,7 @@ use jetcell_vfs::IoBuffer;
 /// Maximum number of pooled buffers shorter than [`SpareBuffers::MAX_LEN`]. They use up to 4 MiB.
 const MAX_POOLED: usize = 16;
 
-/// Buffers of one check.
+/// A pool of spare buffers for one check.
 #[derive(Default)]
 pub(crate) struct SpareBuffers(Mutex<PooledBuffers>);
 

@@ -47,7 +47,7 @@ pub struct StructureSummary {
     pub tables: Vec<TableSummary>,
 }
 
-/// Summary of one table: its name, and the numbers of its pages, rows, indexes and long values.
+/// Summary of one table: its name, and counts of its pages, rows, index entries and long values.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct TableSummary {
     /// Name of the table.

@@ -12,7 +12,7 @@ use crate::spare_buffers::SpareBuffers;
 /// Maximum total size in bytes of the pages in a task.
 const TASK_LEN: usize = 1 << 20;
 
-/// Pages whose reads have started.
+/// Page reads that have been started for one task.
 pub(crate) struct TaskReads {
     pages: Vec<PageNumber>,
     /// Map from each page to the run in which it is read and the offset of the page in that run's buffer.
@@ -21,7 +21,7 @@ pub(crate) struct TaskReads {
     reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
-/// Pages that have been read.
+/// The pages that have been read for one task.
 pub(crate) struct TaskPages {
     page_positions: Vec<(usize, usize)>,
     /// Buffer of each run; `None` if the run could not be read.

@@ -30,7 +30,7 @@ const MAX_VISITED: u32 = 1 << 27;
 /// requested.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
-/// State of a walk that does not depend on the tree.
+/// The part of a walk's state that does not depend on the tree being walked.
 pub(crate) struct TreeWalker<'a, 'd> {
     pub(crate) reader: &'a mut VerifiedPageReader<'d>,
     pub(crate) findings: &'a mut Findings,
@@ -61,7 +61,7 @@ impl TreeWalker<'_, '_> {
     }
 }
 
-/// State of one walk of a tree.
+/// State of one tree walk.
 pub(crate) struct WalkState<'s, V> {
     shape: &'s TreeShape,
     pub(crate) visitor: V,
@@ -74,7 +74,7 @@ pub(crate) struct WalkState<'s, V> {
     pub(crate) workers: Option<Box<dyn LeafQueue<V> + 's>>,
 }
 
-/// A page reference in a parent of leaves.
+/// A reference to a leaf page, held in its parent.
 pub(crate) struct LeafReference {
     pub(crate) child: PageNumber,
     pub(crate) parent: PageNumber,
@@ -84,7 +84,7 @@ pub(crate) struct LeafReference {
     pub(crate) high: Option<Vec<u8>>,
 }
 
-/// Queue of leaves that are checked outside the walk.
+/// A queue of leaves to be checked by threads other than the one that walks the tree.
 pub(crate) trait LeafQueue<V> {
     /// Adds the next page.
     fn add(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>, entry: LeafReference);

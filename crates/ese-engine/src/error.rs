@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-/// Result of an engine call.
+/// Result type for engine calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error from an engine call. Unless a variant says otherwise, the call changed nothing and the session can
@@ -187,7 +187,7 @@ pub enum LogErrorKind {
     UnknownRecord,
 }
 
-/// Difference between a page's database time and the time that the log expects.
+/// How a page's database time differs from the time that the log expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageTimeMismatch {
     /// The page is older than expected: a write was lost, or the file is an older copy.

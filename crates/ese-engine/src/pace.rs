@@ -51,7 +51,7 @@ impl MaintenanceThrottle {
     }
 }
 
-/// Calculates the pauses of a task.
+/// Calculates how long a maintenance task should pause.
 pub(crate) struct MaintenancePacer {
     /// Current pause while session reads are too slow.
     backed_off: Duration,

@@ -22,7 +22,7 @@ use jetcell_vfs::{Clock, abort_on_panic};
 use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
-/// Event that a step may wait for.
+/// Kind of step, which determines the events it may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
     /// A step of the log, which waits only for its own transfers.
@@ -69,7 +69,7 @@ pub struct WorkerGroup {
     id: usize,
 }
 
-/// Handle of a task, used to wake and remove it.
+/// Handle to a task, used to wake and remove it.
 #[derive(Clone)]
 pub(crate) struct TaskHandle {
     shared: Arc<WorkersInner>,

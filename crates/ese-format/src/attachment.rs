@@ -46,7 +46,7 @@ layout! {
 }
 const _: () = assert!(<Attachment as BinaryLayout>::FIXED == 64);
 
-/// Reason why a list of attached databases cannot be decoded or encoded.
+/// Error returned when a list of attached databases cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachmentError {
     /// The last entry extends beyond the end of the list.

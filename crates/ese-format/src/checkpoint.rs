@@ -63,7 +63,7 @@ layout! {
     }
 }
 
-/// Reason why bytes cannot be decoded as a checkpoint.
+/// Error returned when bytes cannot be decoded as a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The input is shorter than one copy.

@@ -9,7 +9,7 @@ use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// Value of one field of a decoded structure.
+/// The value of one field in a decoded structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     /// An unsigned number.
@@ -44,10 +44,10 @@ pub enum FieldValue {
     Group(Fields),
 }
 
-/// Names and values of the fields of a structure, in file order.
+/// Names and values of a structure's fields, in file order.
 pub type Fields = Vec<(&'static str, FieldValue)>;
 
-/// A type whose stored bytes can be returned as named values.
+/// A type whose stored bytes can be decoded into named values.
 pub(crate) trait Describe {
     fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
 }

@@ -88,7 +88,7 @@ layout! {
 }
 const _: () = assert!(8 + <MapPageHeader as BinaryLayout>::FIXED == MAP_AT);
 
-/// Reason why bytes cannot be decoded as the header of a flush map.
+/// Error returned when bytes cannot be decoded as a flush map header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushMapError {
     /// The input is shorter than a header.

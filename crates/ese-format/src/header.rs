@@ -267,7 +267,7 @@ layout! {
     }
 }
 
-/// Reason why a page cannot be decoded as a database header.
+/// Error returned when a page cannot be decoded as a database header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The magic number or the file type is wrong.

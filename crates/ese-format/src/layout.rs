@@ -8,7 +8,7 @@ use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// Reason why bytes cannot be decoded.
+/// Error returned when bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayoutError {
     /// The input ends inside the structure.

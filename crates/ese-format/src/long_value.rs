@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::PageSize;
 use crate::compression::{self, CompressionError};
 
-/// Number of a long value in its table. ESE: `LID`.
+/// Identifies a long value within its table. ESE: `LID`.
 #[doc(alias = "LID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LongValueId(pub u64);

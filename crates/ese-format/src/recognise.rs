@@ -14,7 +14,7 @@ const SHADOWS: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 /// Number of bytes needed from the start of a file: two 32 KiB header pages.
 pub const START_LEN: usize = 2 * 32768;
 
-/// Kind of an ESE file.
+/// Kind of ESE file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EseFileKind {
     /// A database.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Number of a page in its database. Page 1 follows the two header copies. ESE: `pgno`.
+/// A page number within a database. Page 1 follows the two header copies. ESE: `pgno`.
 ///
 /// On disk, zero means "no page". It is represented as `None`.
 #[doc(alias = "pgno")]
@@ -56,22 +56,22 @@ impl fmt::Display for PageNumber {
     }
 }
 
-/// Counter of page modifications in one database, not a clock. ESE: `DBTIME`.
+/// A per-database counter of page modifications, not a clock. ESE: `DBTIME`.
 #[doc(alias = "DBTIME")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DbTime(pub u64);
 
-/// Object id of a B+ tree. All pages of the tree store it, including those of its space trees. ESE: `objidFDP`.
+/// Object id of a B+ tree, stored in all its pages and in those of its space trees. ESE: `objidFDP`.
 #[doc(alias = "objidFDP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
 
-/// Number, starting at 1, that identifies a database in the log while it is attached. ESE: `DBID`.
+/// Identifies a database in the log while it is attached. Ids start at 1. ESE: `DBID`.
 #[doc(alias = "DBID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DatabaseIdInLog(pub u8);
 
-/// Number of a log file in its stream, starting at 1. ESE: `lGeneration`.
+/// A log file's number within its stream, starting at 1. ESE: `lGeneration`.
 #[doc(alias = "lGeneration")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Generation(pub u32);
@@ -191,7 +191,7 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// Wall-clock time in the form in which ESE stores it. ESE: `LOGTIME`.
+/// Wall-clock time in ESE's stored format. ESE: `LOGTIME`.
 ///
 /// ```text
 ///  0     1     2     3     4      5           6                      7
@@ -271,7 +271,7 @@ impl fmt::Display for LogTime {
     }
 }
 
-/// Identity of a database or a log stream: a random number and a creation time. ESE: `SIGNATURE`.
+/// Identifies a database or log stream by a random number and a creation time. ESE: `SIGNATURE`.
 ///
 /// ```text
 ///  0        4                 12                       28

@@ -7,8 +7,7 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// Interface to a store of blocks that also gives access to ranges of bytes. All ranges must be within the
-/// store.
+/// A block store that also supports byte-range access. All ranges must be within the store.
 pub trait BlockStore {
     /// Returns the number of blocks.
     fn block_count(&self) -> u64;

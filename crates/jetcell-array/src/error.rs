@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Result type of array operations.
+/// Result type for array operations.
 pub type Result<T> = std::result::Result<T, ArrayError>;
 
 /// Error from an array operation.
@@ -190,7 +190,7 @@ pub enum ArrayRefusal {
     },
 }
 
-/// Reason why the write log of a LUN volume cannot be used after a crash. Writes that were flushed since the last
+/// Error returned when a LUN volume's write log cannot be used after a crash. Writes that were flushed since the last
 /// consistency point exist only in the log.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {

@@ -8,7 +8,8 @@ use jetcell_vfs::IoBuffer;
 use crate::bytes::copy_to_buffer;
 use crate::geometry::BLOCK;
 
-/// Content of a block: either a whole buffer, or a part of a buffer with several blocks. Clones share the buffer.
+/// The content of a block: either a whole buffer or part of a buffer that holds several blocks. Clones share the
+/// buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBlock {
     buffer: Arc<IoBuffer>,
@@ -50,7 +51,7 @@ impl Deref for SharedBlock {
     }
 }
 
-/// Data that a caller writes.
+/// Data passed to a write.
 pub(crate) enum WriteData<'caller> {
     /// Bytes that remain with the caller.
     Bytes(&'caller [u8]),

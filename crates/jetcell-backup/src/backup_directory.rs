@@ -50,7 +50,7 @@ impl PartialBackup {
     }
 }
 
-/// Copy progress of one database in an interrupted backup.
+/// Progress of copying one database in an interrupted backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartialDatabaseCopy {
@@ -77,7 +77,7 @@ pub fn already_complete(directory: &Path, manifest: &BackupManifest) -> BackupEr
     BackupError::set(BackupSetError::NotEmpty, what)
 }
 
-/// A directory in which a backup is in progress.
+/// The directory of a backup in progress.
 pub struct BackupDirectory {
     _lock: Box<dyn DirectoryLock>,
     pub vfs: Arc<dyn Vfs>,

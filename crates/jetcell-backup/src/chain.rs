@@ -8,21 +8,21 @@ use jetcell_vfs::Vfs;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::manifest::{BackupManifest, StoredLog};
 
-/// A backup in a chain, with its directory and manifest.
+/// One backup in a chain, with its directory and manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainLink {
     pub directory: PathBuf,
     pub manifest: BackupManifest,
 }
 
-/// A chain of backups with no missing logs.
+/// A chain of backups, without gaps in the logs.
 #[derive(Clone, Debug)]
 pub struct BackupChain {
     pub(crate) base: ChainLink,
     pub(crate) increments: Vec<ChainLink>,
 }
 
-/// A log in a chain, with the directory of the backup that contains it.
+/// A log in a chain, with the backup directory that contains it.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainLog {
     pub directory: PathBuf,

@@ -16,14 +16,14 @@ use crate::transfer_control::TransferMeter;
 /// threads would only use more memory.
 const MAX_THREADS: usize = 16;
 
-/// A database that a backup is copying. `S` identifies the original for the caller.
+/// A database that is being copied to a backup. The caller identifies the original by `S`.
 pub struct PendingCopy<S> {
     pub source: S,
     pub copy: DatabaseCopy,
     pub reader: DatabasePageReader,
 }
 
-/// A database whose pages a backup has copied.
+/// A database whose pages have been copied to a backup.
 pub struct CompletedCopy<S> {
     pub source: S,
     pub copy: DatabaseCopy,

@@ -16,7 +16,7 @@ use crate::ranges::{RANGE_BYTES, RangeWriter};
 use crate::retained_ranges::RetainedRanges;
 use crate::transfer_control::TransferMeter;
 
-/// The copy of one database in a backup, while it is being written. The header is written last.
+/// A database copy that is being written to a backup. The header is written last.
 pub struct DatabaseCopy {
     state: PartialDatabaseCopy,
     writer: RangeWriter,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{NameError, is_disconnected};
 
-/// Result type of this crate's functions.
+/// Result type used by this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
 
 /// Reason why a backup, verification or restore failed. A failed backup does not change its source.

@@ -31,7 +31,7 @@ pub(crate) const MAX_BAD_PAGES: usize = 1000;
 /// Maximum number of characters in a bad page's description.
 pub(crate) const MAX_FLAW_CHARS: usize = 200;
 
-/// Type of a backup, which determines what it contains.
+/// Backup type, which determines what the backup contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackupType {
@@ -63,7 +63,7 @@ impl BackupType {
     }
 }
 
-/// Manifest of a backup, which describes the backup and its files.
+/// A backup manifest, which describes the backup and its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupManifest {
@@ -103,7 +103,7 @@ pub struct BackupManifest {
     pub checksum: String,
 }
 
-/// Range of log generations in a backup.
+/// A range of log generations in a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GenerationRange {
@@ -140,7 +140,7 @@ pub struct StoredDatabase {
     pub ranges: String,
 }
 
-/// Counts of the pages that a backup read from a database.
+/// Counts of the database pages that a backup has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPageCounts {
@@ -158,7 +158,7 @@ pub struct StoredPageCounts {
     pub bad: u64,
 }
 
-/// A page in a backup that could not be read or has a wrong checksum.
+/// A page in a backup that could not be read or whose checksum is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredBadPage {

@@ -47,7 +47,7 @@ pub fn range_checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// A writer that computes the checksum [`range_checksum`] of all bytes written to it.
+/// A writer that computes the [`range_checksum`] of all bytes written to it.
 #[derive(Default)]
 pub struct ChecksumWriter(XxHash3_64);
 
@@ -75,7 +75,7 @@ pub fn range_bounds(index: usize, bytes: u64) -> (u64, usize) {
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
-/// Hasher that computes the range checksums of a file from consecutive chunks.
+/// Computes a file's range checksums from consecutive chunks.
 #[derive(Default)]
 pub struct RangeHasher {
     range: Vec<u8>,
@@ -111,7 +111,7 @@ impl RangeHasher {
     }
 }
 
-/// Writer that writes a file from start to end, one range at a time.
+/// Writes a file from start to end, one range at a time.
 ///
 /// The first range is kept in memory until the end, because it contains the database header, which is not known until
 /// then. Until then, the file has zeros in its place.

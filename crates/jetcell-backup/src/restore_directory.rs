@@ -37,7 +37,7 @@ use crate::verify::open_stored;
 const EMPTY_DIRECTORY_MARK: &str = "into an empty directory\n";
 const EXISTING_FILES_MARK: &str = "over existing files\n";
 
-/// A directory that is being restored, and the files that have been placed into it.
+/// The target directory of a restore, with the files that have been placed into it.
 pub struct RestoreDirectory<'a> {
     vfs: &'a CreatedFiles,
     directory: &'a Path,
@@ -58,7 +58,7 @@ pub struct RestoreDirectory<'a> {
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
-/// The files that were in a directory before a restore into it.
+/// The files that were already in a directory before a restore.
 pub struct ExistingFiles {
     was_empty: bool,
     files: BTreeSet<PathBuf>,

@@ -9,7 +9,7 @@ use jetcell_vfs::Vfs;
 
 use crate::transfer_control::TransferControl;
 
-/// Callback that searches the logs to be replayed for the position before which the replay stops.
+/// Callback that searches the logs for the position at which the replay stops (exclusive).
 pub type FindStopPositionFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
 
 /// Options for a restore.

@@ -12,7 +12,7 @@ use crate::error::{BackupError, BackupSetError, Result};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
 
-/// A log that a restore is to replay.
+/// A log that a restore will replay.
 pub struct PlannedLog {
     pub generation: Generation,
     pub path: PathBuf,
@@ -20,7 +20,7 @@ pub struct PlannedLog {
     pub stored: Option<StoredLog>,
 }
 
-/// Plan for a restore: the logs to replay, in order.
+/// A restore plan: the logs to replay, in order.
 pub struct RestorePlan {
     pub chain: BackupChain,
     pub logs: Vec<PlannedLog>,

@@ -21,7 +21,7 @@ const MAX_BACKUPS: usize = 10_000;
 /// Maximum number of databases in a restore record.
 const MAX_RESTORED: usize = 2 * MAX_DATABASES;
 
-/// Record of a completed restore: the restored databases, and their state at its end.
+/// A record of a completed restore, with the restored databases and their final state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRecord {

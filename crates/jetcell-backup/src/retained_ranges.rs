@@ -21,7 +21,7 @@ use crate::transfer_control::TransferMeter;
 /// Number of pages before page 1: the header and its copy.
 const HEADER_PAGES: u64 = 2;
 
-/// The part of a partly copied database that a continued backup retains.
+/// The part of an incomplete database copy that is retained when its backup continues.
 pub struct RetainedRanges {
     /// The copy of the database, truncated after the last retained range.
     pub file: Arc<dyn File>,

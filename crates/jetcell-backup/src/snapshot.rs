@@ -18,7 +18,7 @@ use crate::snapshot_seal::UnsealedSnapshot;
 use crate::stopped::{lock, select_logs};
 use crate::text_file;
 
-/// Method and time limit of a snapshot.
+/// Snapshot method and time limit.
 #[derive(Clone, Debug)]
 pub struct SnapshotOptions {
     /// Method that makes the snapshot.

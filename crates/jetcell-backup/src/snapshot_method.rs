@@ -15,7 +15,7 @@ use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
 use crate::snapshot_seal::SnapshotFile;
 
-/// Method for making a snapshot of database files.
+/// How to make a snapshot of database files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotMethod {
     /// File copies that share their blocks with the originals (`FICLONE`); supported by btrfs, XFS, bcachefs and
@@ -31,7 +31,7 @@ pub enum SnapshotMethod {
     Command(String),
 }
 
-/// Callback that returns the remaining time. `None` means that the time limit has passed.
+/// Callback that returns the time remaining, or `None` if the time limit has passed.
 pub(crate) type RemainingTimeFn<'a> = dyn Fn() -> Option<Duration> + 'a;
 
 /// A request for a snapshot.

@@ -21,7 +21,7 @@ use crate::ranges::{RangeChecksums, RangeHasher};
 use crate::stopped::{lock, select_logs, verify_logs};
 use crate::transfer_control::TransferMeter;
 
-/// A file in a snapshot, and the path of its original.
+/// A file in a snapshot, and the path of the original file.
 pub struct SnapshotFile {
     pub name: FileName,
     pub source: PathBuf,

@@ -21,7 +21,7 @@ pub struct BackupProgress {
 /// Callback that receives the progress. It is called often and from several threads.
 type BackupProgressFn = dyn Fn(BackupProgress) + Send + Sync;
 
-/// Control over a backup or restore: rate limit, progress callback and cancellation.
+/// Controls a backup or restore: rate limit, progress callback and cancellation.
 #[derive(Clone, Default)]
 pub struct TransferControl {
     /// Maximum number of bytes per second; `None` for no limit.
@@ -32,7 +32,7 @@ pub struct TransferControl {
     pub progress: Option<Arc<BackupProgressFn>>,
 }
 
-/// The rate limiter and progress counters of a running operation.
+/// The rate limiter and progress counters for a running operation.
 pub(crate) struct TransferMeter {
     progress: Option<Arc<BackupProgressFn>>,
     /// Cancelled by the caller, or when one thread's part of the operation has failed. The other threads then stop.

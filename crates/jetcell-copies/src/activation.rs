@@ -32,7 +32,7 @@ use crate::replicator::{Replicator, lock};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 
-/// Maximum number of lost logs that an activation of a copy accepts.
+/// How many logs may be lost when a copy is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossLimit {
     /// No loss. The active side must be stopped, and its logs must be readable.
@@ -43,8 +43,8 @@ pub enum LossLimit {
     Any,
 }
 
-/// Maximum loss that an activation of a copy accepts without confirmation. The policies correspond to those
-/// of Exchange's `AutoDatabaseMountDial`.
+/// How much may be lost when a copy is activated without confirmation. The policies correspond to those of Exchange's
+/// `AutoDatabaseMountDial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossPolicy {
     /// No log is lost.

@@ -53,7 +53,7 @@ pub struct CopyScanOptions {
     pub cancellation: Cancellation,
 }
 
-/// Scan progress of all databases of a copy.
+/// Scan progress for all databases in a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyScanProgress {
@@ -61,7 +61,7 @@ pub struct CopyScanProgress {
     pub databases: Vec<ScannedDatabase>,
 }
 
-/// Scan progress of one database of a copy.
+/// Scan progress for one database in a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScannedDatabase {

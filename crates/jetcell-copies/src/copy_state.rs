@@ -92,7 +92,7 @@ pub struct CopiedDatabase {
     pub source: PathBuf,
 }
 
-/// State of a copy's active side, according to its last response.
+/// Status of a copy's active side, as of its last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActiveSideStatus {
@@ -104,7 +104,7 @@ pub struct ActiveSideStatus {
     pub at_unix_ms: i64,
 }
 
-/// Phase in the life of a copy.
+/// The current phase of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CopyPhase {
@@ -129,7 +129,7 @@ pub enum CopyPhase {
     },
 }
 
-/// The part of the active side's history that is lost in an activation.
+/// The part of the active side's history that an activation loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LostHistory {

@@ -14,7 +14,7 @@ use crate::log_source::{AvailableLogs, LogSource};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
 
-/// A source that reads the logs of an active side from its directory.
+/// A log source that reads the active side's logs from their directory.
 pub struct DirectorySource(StreamDirectory);
 
 impl DirectorySource {

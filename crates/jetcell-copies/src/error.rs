@@ -1,6 +1,6 @@
 //! Errors returned when seeding, following, comparing and activating copies.
 
-/// Result type of this crate's functions.
+/// Result type used by this crate's functions.
 pub type Result<T> = std::result::Result<T, CopyError>;
 
 /// Reason why a copy cannot be made, followed, compared or activated. Unless the function documents otherwise,

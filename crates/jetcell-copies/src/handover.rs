@@ -17,8 +17,7 @@ use crate::error::{CopyError, Result};
 use crate::log_end::{LogEnd, records_end_offset, remove_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
-/// A stopped active side, which is about to hand over its role to a copy. It cannot be started while this
-/// value exists.
+/// A stopped active side that is about to transfer its role to a copy. It cannot be started while this value exists.
 pub trait Handover {
     /// Returns all logs of the active side, including the newest one, which may still be open. If the newest log has
     /// no records, it is not included.

@@ -15,7 +15,7 @@ use crate::error::{CopyError, Result};
 /// Maximum size of an ESE log in bytes.
 pub const MAX_LOG_BYTES: u64 = 1 << 28;
 
-/// Identity of a closed log: its generation, creation time and content checksum.
+/// Identifies a closed log by its generation, creation time and content checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEnd {
@@ -27,7 +27,7 @@ pub struct LogEnd {
     pub checksum: u64,
 }
 
-/// Reason why a copy does not accept a log.
+/// Reason why a copy rejects a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFlaw {
     /// The log is damaged, truncated, or has the wrong generation. Fetching it again may succeed.

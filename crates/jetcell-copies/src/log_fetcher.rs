@@ -26,7 +26,7 @@ const MAX_FETCH_ATTEMPTS: u32 = 3;
 /// the log grows fast.
 const MAX_FETCHES_PER_STEP: u32 = 64;
 
-/// Result of checking whether an active side has the same history as the copy.
+/// Result of checking whether the active side and the copy have the same history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryConfirmation {
     /// The active side has the last log of the copy.

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::incoming::read_partial_log;
 use crate::log_end::{LogEnd, has_records, is_successor, read_log_header, remove_empty_tail};
 
-/// The logs of one side: an instance, a copy or a backup.
+/// The logs on one side: an instance, a copy or a backup.
 pub struct LogHistory {
     vfs: Arc<dyn Vfs>,
     stream: Signature,
@@ -23,7 +23,7 @@ pub struct LogHistory {
     open: Option<(Generation, PathBuf)>,
 }
 
-/// Relation of one side to another.
+/// How the log history of one side relates to that of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryRelation {
     /// Both sides have the same logs.

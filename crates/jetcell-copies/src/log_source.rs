@@ -11,7 +11,7 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::handover::Handover;
 
-/// The logs that the active side offers to a copy.
+/// The logs that the active side makes available to a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AvailableLogs {
     /// Oldest log.

@@ -21,7 +21,7 @@ const MAX_LISTED_PAGES: usize = 1000;
 /// Maximum file length in bytes, enough for the runs of compared pages in large databases.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Comparison results for all databases of a copy.
+/// Page comparison results for all databases in a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageChecks {
@@ -29,7 +29,7 @@ pub struct PageChecks {
     pub databases: Vec<DatabasePageChecks>,
 }
 
-/// Comparison results for one database.
+/// Page comparison results for one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabasePageChecks {

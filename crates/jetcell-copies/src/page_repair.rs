@@ -27,7 +27,7 @@ const MAX_PAGES_PER_REQUEST: usize = 16;
 /// Maximum number of pages waiting to be sent.
 const MAX_UNSENT: usize = 32;
 
-/// Page comparisons and page repairs of one copy.
+/// Compares and repairs the pages of one copy.
 pub(crate) struct PageRepair {
     checks: PageChecks,
     stored: PageChecks,

@@ -23,7 +23,7 @@ const REPLAY_STOP_TIMEOUT: Duration = Duration::from_secs(300);
 const PAUSE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Guard that pauses the replay of a copy until it is dropped.
+/// A guard that pauses a copy's replay until it is dropped.
 pub struct ReplayPause {
     _lock: Box<dyn DirectoryLock>,
 }

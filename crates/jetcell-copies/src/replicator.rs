@@ -37,7 +37,7 @@ const MAX_REMOVED_LOGS: usize = 16;
 /// Name of the file that a process locks while it works on the copy.
 const LOCK_FILE: &str = "copy.lock";
 
-/// Result of one step of replicating logs to a copy.
+/// Result of one log replication step.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicationStepReport {
     /// Number of generations copied and inspected.

@@ -42,7 +42,7 @@ use crate::unfinished_states::remove_unfinished_states;
 /// Name of the directory for diverged logs, which are kept because they contain commits that exist nowhere else.
 pub(crate) const DIVERGED_DIRECTORY: &str = "diverged";
 
-/// Plan for an incremental reseed, or its result.
+/// The plan for an incremental reseed, or its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReseedPlan {
     /// First generation that differs between the two sides; `None` if none does.

@@ -13,7 +13,7 @@ use crate::error::{Result, full_reseed_required};
 /// Name of the file.
 pub(crate) const RESEED_FILE: &str = "reseed.json";
 
-/// Content of the file [`RESEED_FILE`].
+/// Contents of the file [`RESEED_FILE`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReseedRecord {

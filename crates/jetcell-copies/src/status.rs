@@ -2,7 +2,7 @@
 
 use crate::copy_state::{CopyPhase, CopyState};
 
-/// Lag of a copy relative to its active side, as of their last contact.
+/// How far a copy lags its active side, as of their last contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLag {
     /// Number of closed generations that have not been replayed.

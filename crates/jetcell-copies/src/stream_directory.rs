@@ -11,7 +11,7 @@ use jetcell_vfs::{FileStem, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// The logs of one stream in one directory.
+/// A directory that contains the logs of one stream.
 #[derive(Clone)]
 pub struct StreamDirectory {
     /// File system that contains the directory.

@@ -29,7 +29,7 @@ use crate::log_source::LogSource;
 
 const STREAMED_LOG_FILE: &str = "streamed.log";
 
-/// State of a log that is received as it is written.
+/// A log that is received while the active side is still writing it.
 pub(crate) struct StreamedLog {
     generation: Generation,
     file: Arc<dyn File>,

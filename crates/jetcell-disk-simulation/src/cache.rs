@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of bytes of cached writes that are written to the platters at a time.
 const MAX_DESTAGE: u64 = 256 << 10;
 
-/// Parameters for a simulated drive's cache.
+/// Cache parameters for a simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheParameters {
@@ -44,7 +44,7 @@ impl CacheParameters {
     }
 }
 
-/// Content of the cache. Ranges are byte ranges on the drive.
+/// Contents of a simulated drive's cache, as byte ranges on the drive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DriveCache {
     /// Ranges that were read, oldest first.

@@ -31,7 +31,7 @@ impl From<TomlError> for InvalidConfig {
     }
 }
 
-/// Configuration of a disk simulation experiment.
+/// Configuration for a disk simulation experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -75,7 +75,7 @@ pub struct SimulatedLoad {
     pub outstanding: usize,
 }
 
-/// Configuration of simulated logs on separate drives.
+/// Configuration of simulated logs that are stored on separate drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogDriveConfig {
@@ -90,7 +90,7 @@ pub struct LogDriveConfig {
     pub write_bytes: u64,
 }
 
-/// Parameters for simulating the rebuild of a lost drive.
+/// Parameters for a simulated drive rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RebuildParameters {
@@ -102,7 +102,7 @@ pub struct RebuildParameters {
     pub patience_ms: f64,
 }
 
-/// RAID level that can be simulated.
+/// A RAID level that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SimulatedLevel {
@@ -132,7 +132,7 @@ impl SimulatedLevel {
     }
 }
 
-/// Arrangement of simulated drives in RAID groups.
+/// How simulated drives are arranged in RAID groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedLayout {

@@ -40,7 +40,7 @@ pub struct StartedActivity {
     pub time: Duration,
 }
 
-/// Activity counters of a simulated drive.
+/// Activity counters for a simulated drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskCounters {
     /// Number of reads from the medium.
@@ -65,8 +65,8 @@ struct ReadAheadState {
     left: u64,
 }
 
-/// A simulated drive with its queue of accesses. The heads move in one direction from access to access, and
-/// then start again at the beginning (elevator, C-LOOK).
+/// A simulated drive and its access queue. The heads serve accesses in one direction only, and then return to the
+/// beginning (C-LOOK elevator).
 #[derive(Default)]
 pub struct SimulatedDisk {
     head: DriveHead,

@@ -11,7 +11,7 @@ const SECTOR: f64 = 512.0;
 /// Maximum duration of each component of an access, in milliseconds.
 const MAX_PART_MS: f64 = 60_000.0;
 
-/// Model of a drive: a disk or a solid-state drive.
+/// A drive model: either a disk or a solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum DriveModel {
@@ -67,7 +67,7 @@ pub struct SsdModel {
     pub channels: u32,
 }
 
-/// Model of seek time as a function of the seek distance.
+/// A model of seek time as a function of seek distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SeekTimeModel {
@@ -117,7 +117,7 @@ impl SeekTimeModel {
     }
 }
 
-/// One read or write access to a simulated drive.
+/// A single read from or write to a simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveAccess {
     /// Offset of the first byte.

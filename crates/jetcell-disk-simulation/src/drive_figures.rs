@@ -28,7 +28,7 @@ const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
 /// Published random reads per second without a queue, as assumed by calculators for 15k drives.
 const READS: [(&str, f64); 2] = [("15k-146", 180.0), ("15k-450", 180.0)];
 
-/// Characteristics of one drive in the table of simulated drives.
+/// Characteristics of one drive, as shown in the table of simulated drives.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFigures {
     /// Name of the drive in configurations.
@@ -51,7 +51,7 @@ pub struct DriveFigures {
     pub published_mb_per_second: [Option<f64>; 2],
 }
 
-/// Agreement between the three-point seek curve and measured seek times, for a drive that has both.
+/// Compares the three-point seek curve with measured seek times, for a drive that has both.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeekCurveComparison {
     /// Name of the drive.

@@ -19,7 +19,7 @@ const RUN: u64 = 16 << 20;
 /// Maximum number of lost drives.
 const SPARES: usize = 2;
 
-/// Parameters of one simulation.
+/// Parameters for one simulation.
 #[derive(Clone, Copy)]
 pub struct SimulationSetup<'a> {
     pub config: &'a Config,
@@ -62,14 +62,14 @@ pub fn prepare_volume(
     Some(volume)
 }
 
-/// A rebuild of whole drives, of which only a sample is simulated.
+/// A rebuild of whole drives, simulated only for sampled ranges.
 #[derive(Clone, Copy)]
 pub struct SampledRebuild {
     pub bytes: u64,
     pub tail: f64,
 }
 
-/// Measurements for one second of a simulation.
+/// Measurements from one second of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SecondMeasurements {
     pub reads: u64,
@@ -82,7 +82,7 @@ pub struct SecondMeasurements {
     pub rebuilt_bytes: u64,
 }
 
-/// Measurements for a whole simulation.
+/// Measurements from an entire simulation.
 #[derive(Clone, Debug, Default)]
 pub struct SimulationMeasurements {
     pub read_ms: Vec<f32>,

@@ -22,7 +22,7 @@ const AGES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
 /// Number of stripes in the volume on which decay is measured.
 const DECAY_STRIPES: usize = 32 * 1024;
 
-/// State of a simulated array.
+/// The state of a simulated array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimulatedState {
@@ -67,7 +67,7 @@ impl SimulatedState {
     }
 }
 
-/// Simulation results for a layout in one array state.
+/// Simulation results for one layout in one array state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateFigures {
     /// State of the array.
@@ -102,7 +102,7 @@ pub struct StateFigures {
     pub is_reached: bool,
 }
 
-/// Simulation results for a layout in all array states.
+/// Simulation results for one layout in all array states.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutFigures {
     /// Name of the layout.
@@ -119,7 +119,7 @@ pub struct LayoutFigures {
     pub timeline: Timeline,
 }
 
-/// Cost of writes to a simulated write-anywhere volume.
+/// The cost of host writes to a simulated write-anywhere volume as it ages.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteAnywhereDecay {
     /// Fraction of the volume in use.

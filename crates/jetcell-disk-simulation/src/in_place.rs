@@ -7,7 +7,7 @@ use rand::Rng;
 use crate::config::{SimulatedLayout, SimulatedLevel};
 use crate::drive::DriveAccess;
 
-/// One phase of an operation: drive accesses that can run concurrently.
+/// The drive accesses in one phase of an operation, which can run concurrently.
 pub type ConcurrentAccesses = Vec<(usize, DriveAccess)>;
 
 /// A lost drive, and the spare on which it is rebuilt.
@@ -19,7 +19,7 @@ struct LostDrive {
     rebuilt: u64,
 }
 
-/// Drives of a simulated layout, arranged in consecutive groups. No group may lose more drives than its level
+/// The drives in a simulated layout, arranged in consecutive groups. No group may lose more drives than its level
 /// tolerates.
 #[derive(Clone, Debug)]
 pub struct DriveGroups {

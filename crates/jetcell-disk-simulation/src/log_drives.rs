@@ -9,7 +9,7 @@ use crate::in_place::{ConcurrentAccesses, DriveGroups};
 /// Maximum number of consecutive blocks that a consistency point writes to a drive at a time.
 const MAX_BLOCKS_PER_WRITE: u64 = 64;
 
-/// Simulated logs and the drives that store them.
+/// The simulated logs, and the drives that store them.
 pub struct SimulatedLogs {
     options: LogDriveConfig,
     groups: DriveGroups,

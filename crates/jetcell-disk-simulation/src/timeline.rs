@@ -13,8 +13,7 @@ const MAX_REBUILD_DURATION: f64 = 10.0;
 /// Minimum number of bytes that are rebuilt.
 const MIN_REBUILT_BYTES: f64 = (64 << 20) as f64;
 
-/// Timeline of a simulation in which a drive fails and is rebuilt. Times are simulated seconds from its
-/// beginning.
+/// The timeline of a simulation in which a drive fails and is rebuilt. Times are in simulated seconds from the start.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
     /// Time at which the drive failed.
@@ -34,7 +33,7 @@ pub struct Timeline {
     pub seconds: Vec<TimelineSecond>,
 }
 
-/// A phase of a simulation's timeline, with its measurements.
+/// One phase of a simulation's timeline, with its measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimelinePhase {
     /// Name of the phase: `before`, `degraded`, `rebuilding` or `after`.
@@ -55,7 +54,7 @@ pub struct TimelinePhase {
     pub rebuild_mb_per_second: f64,
 }
 
-/// Measurements for one second of a simulation's timeline.
+/// Measurements from one second of a simulation's timeline.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimelineSecond {
     /// Mean read latency in milliseconds. Absent without reads.

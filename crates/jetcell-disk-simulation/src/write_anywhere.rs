@@ -17,7 +17,7 @@ const AREA_STRIPES: usize = 1024;
 const STRIPES_PER_WRITE: usize = 64;
 const NO_BLOCK: u32 = u32::MAX;
 
-/// Consecutive blocks on a drive that are read or written by one command.
+/// A command that reads or writes consecutive blocks on a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveCommand {
     /// Drive number, counted across all groups.
@@ -30,7 +30,7 @@ pub struct DriveCommand {
     pub is_write: bool,
 }
 
-/// Consecutive blocks of a page on one data drive of a group.
+/// Consecutive blocks of a page that are stored on one data drive in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePart {
     /// Group number.

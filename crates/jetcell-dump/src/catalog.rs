@@ -20,10 +20,10 @@ const MAX_ROWS: usize = 1 << 17;
 /// Tree id of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
-/// Callback that receives each row's page and data.
+/// Callback that receives the page number and data of each catalog row.
 pub(crate) type VisitCatalogRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut DumpOutput<'_>) -> Result<()>;
 
-/// The catalog or its shadow, whichever is used for the dump.
+/// The catalog used for the dump, which may be the shadow catalog.
 #[derive(Clone, Copy)]
 pub(crate) struct DumpedCatalog<'d, 's> {
     database: &'d DumpedDatabase<'s>,

@@ -13,7 +13,7 @@ use crate::header::{FILE_TYPE_TEMPORARY, read_header, report_damage};
 use crate::output::{DumpOutput, DumpProblem};
 use crate::{DumpSource, DumpedValue, EseFileKind, Result};
 
-/// A database file that is open for reading.
+/// A database file that is open for a dump.
 pub(crate) struct DumpedDatabase<'s> {
     pub(crate) source: &'s DumpSource,
     pub(crate) page_size: PageSize,

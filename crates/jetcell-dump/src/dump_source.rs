@@ -9,7 +9,7 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::{DumpError, Result};
 
-/// An open file of any format, as the input of a dump.
+/// An open file to dump, in any supported format.
 pub struct DumpSource {
     file: Arc<dyn File>,
     path: PathBuf,

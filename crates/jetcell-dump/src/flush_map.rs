@@ -16,7 +16,7 @@ use crate::{DumpSource, EseFileKind, Result};
 /// Number of flush types per line of text.
 const PER_LINE: usize = 64;
 
-/// Description of one page of a flush map.
+/// Contents of one flush map page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "map-page")]
 pub struct FlushMapPage {

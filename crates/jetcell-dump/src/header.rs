@@ -22,7 +22,7 @@ pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
 const PAGE_SIZE_OFFSET: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
-/// Dump of a file header, with its checksums and a summary.
+/// A dumped file header, with its checksums and a summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
@@ -50,7 +50,7 @@ fn format_name<S: serde::Serializer>(
     serializer.serialize_str(format.name())
 }
 
-/// State of a header's checksum.
+/// The stored and computed checksums of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ChecksumState {
     /// Checksum that is stored in the header.
@@ -61,7 +61,7 @@ pub struct ChecksumState {
     pub good: bool,
 }
 
-/// State of the second copy of a header.
+/// State of a header's second copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShadowState {
     /// Whether the checksum of the copy matches.

@@ -114,7 +114,7 @@ pub enum DumpError {
     Output(#[from] io::Error),
 }
 
-/// Result type of dumps.
+/// Result type used by dump functions.
 pub type Result<T> = std::result::Result<T, DumpError>;
 
 /// Compiles the example in the README.

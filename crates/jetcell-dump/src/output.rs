@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-/// Writer for the items of a dump, which also counts the problems among them.
+/// Writes the items in a dump, and counts the problems found.
 pub struct DumpOutput<'w> {
     out: &'w mut dyn Write,
     json: bool,
@@ -53,7 +53,7 @@ impl<'w> DumpOutput<'w> {
     }
 }
 
-/// Description of something that a dump could not read.
+/// Describes something that a dump could not read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "problem")]
 pub struct DumpProblem {

@@ -15,7 +15,7 @@ use crate::database::{DumpedDatabase, LoadedPage, PageState};
 use crate::values::{FlagNames, short_hex, short_key};
 use crate::{DumpedValue, NamedValues};
 
-/// A page and the fields of its header.
+/// A dumped page, with its header fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "page")]
 pub(crate) struct PageDump {
@@ -56,7 +56,7 @@ struct PageHeaderDump {
     fault: Option<String>,
 }
 
-/// A node of the page.
+/// A node on a dumped page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct NodeDump {
     tag: usize,

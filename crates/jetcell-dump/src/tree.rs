@@ -16,7 +16,7 @@ use crate::values::short_key;
 use crate::walk::{TreeWalk, VisitedPage, WalkStep};
 use crate::{DumpSource, Result};
 
-/// Choice of the tree to dump.
+/// Which tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeChoice {
     /// The tree whose root is this page.

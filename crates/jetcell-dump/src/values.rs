@@ -18,7 +18,7 @@ const MAX_WRITTEN_ZEROS: usize = 16;
 /// Width of the name column.
 const NAME_WIDTH: usize = 30;
 
-/// A field's value in a dump.
+/// The value of a dumped field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DumpedValue {
     /// An absent value.
@@ -43,7 +43,7 @@ pub enum DumpedValue {
     Group(NamedValues),
 }
 
-/// Named field values of a dumped structure, in file order.
+/// The fields of a dumped structure, as (name, value) pairs in file order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedValues(pub Vec<(String, DumpedValue)>);
 
@@ -225,7 +225,7 @@ impl fmt::Display for DumpedValue {
     }
 }
 
-/// Formats the names of flags as text.
+/// Formats flag names as text.
 pub(crate) struct FlagNames<'a>(pub(crate) &'a [&'static str]);
 
 impl fmt::Display for FlagNames<'_> {

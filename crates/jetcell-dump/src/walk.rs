@@ -13,7 +13,7 @@ use crate::output::DumpProblem;
 /// Maximum depth of a walk. A valid tree of 2^32 pages is not this deep.
 const MAX_LEVEL: u8 = 24;
 
-/// A page of a tree and its position in the tree.
+/// A page visited by a walk, with its position in the tree.
 pub(crate) struct VisitedPage {
     pub(crate) image: LoadedPage,
     /// Level of the page; 0 for the root.
@@ -23,7 +23,7 @@ pub(crate) struct VisitedPage {
     pub(crate) separator: Vec<u8>,
 }
 
-/// Result of one step of a walk.
+/// Result of one step in a walk.
 pub(crate) enum WalkStep {
     Page(VisitedPage),
     /// A leaf, which was not read.

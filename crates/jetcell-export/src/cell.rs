@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Reference to a separate file that holds an exported value exceeding the row limit.
+/// A reference to a separate file that holds an exported value exceeding the row limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueFileRef {
     /// Path of the file, relative to the output directory.
@@ -11,7 +11,7 @@ pub struct ValueFileRef {
     pub bytes: u64,
 }
 
-/// A stored value that cannot be read, and the reason.
+/// A stored value that cannot be read, with the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnreadableValue {
     /// Reason why the value cannot be read.
@@ -20,7 +20,7 @@ pub struct UnreadableValue {
     pub stored: Vec<u8>,
 }
 
-/// A single exported value, which is inline, in a separate file, or unreadable.
+/// A single exported value: inline, in a separate file, or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellItem<'a> {
     /// Stored bytes of the value. Numbers are little-endian.

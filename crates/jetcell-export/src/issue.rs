@@ -4,7 +4,7 @@ use std::fmt;
 
 use ese_format::PageNumber;
 
-/// One issue found by an export.
+/// An issue found during an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportIssue {
     /// True if data is missing. Otherwise the issue is only a note.
@@ -32,7 +32,7 @@ impl fmt::Display for ExportIssue {
 /// Maximum number of issues to store. Any further issues are only counted.
 const MAX_STORED: usize = 1000;
 
-/// The issues found by an export. Only a limited number is stored.
+/// The issues found during an export. Only a limited number of them is stored.
 #[derive(Default, Debug)]
 pub struct ExportIssues {
     stored: Vec<ExportIssue>,

@@ -42,7 +42,7 @@ pub(crate) enum LongValueError {
     TooDeep,
 }
 
-/// Reads the long values of a single table.
+/// Reads long values from a single table.
 pub(crate) struct LongValueReader {
     pages: PageCache,
     tree: Option<(TreeId, PageNumber)>,

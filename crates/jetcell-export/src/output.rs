@@ -9,7 +9,7 @@ use jetcell_vfs::UnfinishedFile;
 use crate::target::{check_absent, with_path};
 use crate::value_files::ValueFiles;
 
-/// Destination of an export.
+/// Where an export writes its output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExportDestination {
     /// One file per table in this directory.
@@ -36,7 +36,7 @@ pub(crate) fn finish(file: UnfinishedFile, values: Option<ValueFiles>) -> io::Re
     file.finish().map_err(|error| with_path(&path, error))
 }
 
-/// An output stream to a partial file or to standard output.
+/// An output stream that writes to a partial file or to standard output.
 pub(crate) enum OutputStream {
     File(BufWriter<UnfinishedFile>),
     Stdout(Box<dyn Write + Send>),

@@ -5,7 +5,7 @@ use ese_format::record::ColumnType;
 use crate::profile::{ApplicationProfile, ProfileKnowledge};
 use crate::table::SourceTable;
 
-/// Options for formatting values in the output of an export. By default, stored values are left unchanged.
+/// Options for formatting values in export output. By default, stored values are left unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RenderingOptions {
     /// Whether to write an apostrophe before CSV fields that a spreadsheet would treat as a formula.
@@ -18,7 +18,7 @@ pub struct RenderingOptions {
     pub wide_integers_as_text: bool,
 }
 
-/// Format for the values of Currency columns. Windows stores 64-bit integers in them, such as times and
+/// How to format the values in Currency columns. Windows stores 64-bit integers in them, such as times and
 /// identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CurrencyFormat {

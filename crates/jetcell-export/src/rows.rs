@@ -50,7 +50,7 @@ impl Default for RowReadOptions<'_> {
     }
 }
 
-/// One row read for an export.
+/// A row read by an export.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportedRow<'a> {
     /// One cell per column of the table.
@@ -82,8 +82,7 @@ pub fn read_rows(
     Ok(())
 }
 
-/// A cursor over the rows of a table. The rows can be read in portions, and nothing is borrowed between
-/// portions.
+/// A cursor over the rows in a table. Rows can be read in portions, and nothing is borrowed between portions.
 pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
@@ -93,7 +92,7 @@ pub struct RowCursor {
     long: LongValueReader,
 }
 
-/// Reason why a portion of rows has ended.
+/// Reason why a portion of rows ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortionEnd {
     /// The visitor stopped the reading.

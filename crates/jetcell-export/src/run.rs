@@ -56,8 +56,8 @@ pub struct ExportSummary {
     pub issues: ExportIssues,
 }
 
-/// Callback that receives the progress of an export. It is called often, with the name of the current table
-/// and the number of rows exported from it so far.
+/// Callback that receives an export's progress. It is called often, with the name of the current table and the number
+/// of rows exported from it so far.
 pub type ExportProgressFn<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.

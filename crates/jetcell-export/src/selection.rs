@@ -9,7 +9,7 @@ use crate::selected_table::SelectedTable;
 use crate::table::SourceTable;
 use crate::time_filter::{TimeFilter, has_times};
 
-/// Selection of the tables, columns and rows to export. By default, everything is exported.
+/// Which tables, columns and rows to export. By default, everything is exported.
 ///
 /// Names are patterns in which `*` matches any number of characters and `?` matches one. Case is ignored. A pattern
 /// is compared both with the stored name and with the name given by the [profile](crate::ApplicationProfile).
@@ -23,7 +23,7 @@ pub struct Selection {
     pub times: Option<TimeCondition>,
 }
 
-/// Condition on the times in a row: at least one of them must be in a given range. Rows whose times cannot be
+/// A time condition for rows: at least one time in the row must be within a given range. Rows whose times cannot be
 /// read are exported, as are all rows of tables without time columns.
 #[derive(Clone, Debug)]
 pub struct TimeCondition {

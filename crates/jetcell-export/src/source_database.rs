@@ -18,7 +18,7 @@ use crate::issue::ExportIssues;
 use crate::table::{SourceTable, unique_name};
 use crate::walk::LeafWalk;
 
-/// A database that is open for reading by an export.
+/// A database that is open for an export.
 pub struct SourceDatabase {
     pub(crate) database: ReadableDatabase,
     tables: Vec<SourceTable>,

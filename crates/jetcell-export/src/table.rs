@@ -13,7 +13,7 @@ use crate::value::{
     trim_odd_byte, unpaired_surrogates,
 };
 
-/// A column of a table that can be exported.
+/// An exportable column in a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableColumn {
     /// Definition of the column. Its name is unique within the table.
@@ -26,7 +26,7 @@ pub struct TableColumn {
     pub(crate) names: Option<ValueNames>,
 }
 
-/// Format in which a column's values are written, in addition to its type in the catalog.
+/// How to write a column's values, in addition to the type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ColumnFormat {
     /// Meaning of the stored bytes.
@@ -38,8 +38,8 @@ pub struct ColumnFormat {
     pub wide_integers_as_text: bool,
 }
 
-/// Meaning of a column's stored bytes to its application. Values that do not have the expected form are written with
-/// their type in the catalog.
+/// How an application interprets the stored bytes in a column. Values that do not have the expected form are written
+/// with their type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColumnMeaning {
     /// The meaning of the type in the catalog.
@@ -116,7 +116,7 @@ fn integer(value: &ExportedValue<'_>) -> Option<i64> {
     }
 }
 
-/// A table that can be exported.
+/// An exportable table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SourceTable {
     /// Table name, unique within the database.

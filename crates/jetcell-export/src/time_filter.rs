@@ -7,7 +7,7 @@ use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValu
 use crate::table::TableColumn;
 use crate::value::ExportedValue;
 
-/// A table's time condition for rows.
+/// A time condition, applied to the rows of one table.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeFilter {
     /// Time columns to check. There is at least one.

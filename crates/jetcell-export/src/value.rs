@@ -44,7 +44,7 @@ pub enum ExportedValue<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Reason why stored bytes cannot be decoded as a value of the column.
+/// Reason why stored bytes cannot be decoded as a column value.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ValueDecodeError {
     /// The length of the value is wrong for its type.

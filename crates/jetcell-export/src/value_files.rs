@@ -17,7 +17,7 @@ use crate::target::{check_absent, with_path};
 /// Size of a file's write buffer in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Location of a value within a table. It determines the name of the value's file.
+/// A value's location within a table, which determines the name of the value's file.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueLocation<'c> {
     pub(crate) page: PageNumber,
@@ -28,7 +28,7 @@ pub(crate) struct ValueLocation<'c> {
     pub(crate) item: Option<usize>,
 }
 
-/// Separate files for the long values of one export output.
+/// The separate files in which one export output stores long values.
 #[derive(Debug)]
 pub struct ValueFiles {
     /// The final directory. `folder` is its name.
@@ -133,7 +133,7 @@ impl Drop for ValueFiles {
     }
 }
 
-/// A file that is being written. It is removed unless [`ValueFile::finish`] is called.
+/// A value file that is being written. It is removed unless [`ValueFile::finish`] is called.
 pub(crate) struct ValueFile<'f> {
     writer: BufWriter<OutputFile>,
     path: PathBuf,

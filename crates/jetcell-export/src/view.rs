@@ -8,7 +8,7 @@ use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
 
-/// View of a database's tables as they are exported, in the order of [`SourceDatabase::tables`].
+/// A view of a database's tables as exported, in the order of [`SourceDatabase::tables`].
 #[derive(Debug)]
 pub struct ExportView {
     tables: Vec<SourceTable>,

@@ -46,7 +46,7 @@ struct WalkLevel {
     prefetched: usize,
 }
 
-/// A traversal of one tree.
+/// A traversal of the leaves in one tree.
 pub(crate) struct LeafWalk {
     tree: TreeId,
     stack: Vec<WalkLevel>,

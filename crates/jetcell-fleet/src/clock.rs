@@ -9,7 +9,7 @@ use crate::message::ClockReport;
 /// because clocks drift.
 const MAX_SAMPLES: usize = 64;
 
-/// One reading of both clocks of a host, in nanoseconds.
+/// A reading of both clocks on a host, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReading {
     /// Monotonic clock, since the start of the process.
@@ -18,7 +18,7 @@ pub struct ClockReading {
     pub wall_ns: u64,
 }
 
-/// The monotonic and wall clocks of this host.
+/// This host's monotonic and wall clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClocks {
     began: Instant,

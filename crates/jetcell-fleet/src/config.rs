@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Maximum number of hosts, higher than in any test so far.
 pub const MAX_HOSTS: u32 = 10_000;
 
-/// Configuration of a test that is run by a fleet of hosts.
+/// Configuration for a test run by a fleet of hosts.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetConfig {

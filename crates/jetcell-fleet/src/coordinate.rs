@@ -28,7 +28,7 @@ fn send(bus: &dyn Bus, effect: CoordinatorAction) -> Option<CoordinatorAction> {
     }
 }
 
-/// Interface through which a coordinator's results are stored and displayed.
+/// Interface for storing and displaying a coordinator's results.
 pub trait CoordinatorBackend {
     /// Stores a host's result and makes it durable.
     fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String>;

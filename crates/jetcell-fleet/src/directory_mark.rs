@@ -32,7 +32,7 @@ pub struct DirectoryMark {
     pub token: String,
 }
 
-/// A fleet host's marks in directories, which are removed when this value is dropped.
+/// The marks that a fleet host has left in directories. They are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct DirectoryMarks {
     own: Option<DirectoryMark>,

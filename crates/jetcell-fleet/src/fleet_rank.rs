@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::config::MAX_HOSTS;
 
-/// Rank of a host in a fleet, and the size of the fleet.
+/// A host's rank in a fleet, and the fleet's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetRank {
     /// Rank of the host, starting at 0.
@@ -13,7 +13,7 @@ pub struct FleetRank {
     pub size: Option<u32>,
 }
 
-/// Reason why the rank of a host cannot be determined.
+/// Reason why a host's rank cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RankError {
     /// No rank is given.

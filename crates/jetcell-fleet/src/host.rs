@@ -52,8 +52,7 @@ struct SharedTestState {
     ended_ns: Option<u64>,
 }
 
-/// Progress of a fleet host's test, and the barriers that have been released for it. Clones share the same
-/// state.
+/// Progress of a fleet host's test, including the barriers released so far. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct HostProgress {
     shared: Arc<(Mutex<SharedTestState>, Condvar)>,
@@ -146,7 +145,7 @@ pub enum SessionAction {
     EndSession(SessionEnd),
 }
 
-/// Reason why a fleet host's session has ended.
+/// Reason why a fleet host's session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The coordinator has received the result.
@@ -157,7 +156,7 @@ pub enum SessionEnd {
     ResultNotDelivered(String),
 }
 
-/// Identity of a fleet host.
+/// Identifies a fleet host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostIdentity {
     /// Rank of the host, and size of the fleet.

@@ -24,7 +24,7 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 /// Maximum length of a string in a message, such as a host name or a reason, in bytes.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Message subjects of a fleet.
+/// A fleet's message subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSubjects {
     name: String,
@@ -102,7 +102,7 @@ impl Barrier {
     }
 }
 
-/// Condition of a fleet host.
+/// A fleet host's current condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum HostCondition {
@@ -123,7 +123,7 @@ pub enum HostCondition {
     },
 }
 
-/// A fleet host's measurements for the last second.
+/// A fleet host's measurements over the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveFigures {
     /// Database reads and writes per second.
@@ -136,7 +136,7 @@ pub struct LiveFigures {
     pub log_write_ms: f64,
 }
 
-/// A host's clock compared with the coordinator's clock, in nanoseconds.
+/// Compares a host's clock with the coordinator's clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReport {
     /// The host's wall clock minus the coordinator's clock.
@@ -157,7 +157,7 @@ pub struct MeasurementWindow {
     pub ended_ns: Option<u64>,
 }
 
-/// A fleet host's offer to send its result: the size and checksum of the result.
+/// A fleet host's offer to send its result, with the result's size and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultOffer {
     /// Size of the result in bytes.
@@ -166,7 +166,7 @@ pub struct ResultOffer {
     pub sum: u64,
 }
 
-/// Message with a fleet host's state, sent about twice per second.
+/// A message about a fleet host's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostHeartbeat {
     /// Rank of the host in the fleet, starting at 0.
@@ -237,7 +237,7 @@ pub enum HostMessage {
     },
 }
 
-/// Assignment of work to a fleet host: its part of the test.
+/// The work assigned to a fleet host: its part of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Kind of test.
@@ -249,7 +249,7 @@ pub struct Assignment {
     pub alone: Option<TimeSpan>,
 }
 
-/// Message with the coordinator's state, sent about twice per second.
+/// A message about the coordinator's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoordinatorHeartbeat {
     /// The coordinator process's random identifier.

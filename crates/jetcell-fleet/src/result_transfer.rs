@@ -10,7 +10,7 @@ use crate::message::{CHUNK_BYTES, ResultOffer};
 /// Maximum size of a result in bytes. A week-long stress test with eight databases needs a tenth of this.
 pub const MAX_RESULT_BYTES: u64 = 256 << 20;
 
-/// A fleet host's result and its samples.
+/// A fleet host's result, with its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostResult {
     /// Content of the file `result.json`.
@@ -46,7 +46,7 @@ impl ResultTransfer {
     }
 }
 
-/// Receiver for a host result that arrives in chunks.
+/// Receives a host's result in chunks.
 #[derive(Debug)]
 pub struct ResultReceiver {
     offer: ResultOffer,

@@ -17,7 +17,7 @@ use crate::result_transfer::{HostResult, ResultTransfer};
 /// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Interface to the work that a fleet host performs. It runs on a separate thread.
+/// The work that a fleet host performs, on a separate thread.
 pub trait HostTask: Send {
     /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
     /// takes little time and no disk space.
@@ -28,7 +28,7 @@ pub trait HostTask: Send {
     fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String>;
 }
 
-/// The task of a real fleet host: a test of its storage.
+/// The task that real fleet hosts perform: testing their storage.
 pub struct StorageTestTask<'a> {
     limits: HostLimits,
     /// Additional observer of the run.

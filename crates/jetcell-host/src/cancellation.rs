@@ -9,7 +9,7 @@ use jetcell_vfs::{Clock, RealClock};
 /// Maximum sleep between two checks for cancellation.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// A request that long work end early. Clones share the request.
+/// A request to end a long-running operation early. Clones share the request.
 #[derive(Clone, Default, Debug)]
 pub struct Cancellation(Arc<CancellationState>);
 

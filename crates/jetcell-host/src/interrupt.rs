@@ -28,7 +28,7 @@ pub fn cancel_on_signals(cancellation: &Cancellation) -> Result<(), InterruptErr
     Interrupt::new(cancellation).install()
 }
 
-/// The reaction to signals, and to a key that stands for Ctrl-C. Clones share their state.
+/// Handles signals, and a key that acts like Ctrl-C. Clones share their state.
 #[derive(Clone)]
 pub struct Interrupt(Arc<InterruptActions>);
 
@@ -93,7 +93,7 @@ fn exit() {
     process::exit(INTERRUPTED);
 }
 
-/// The handler for signals cannot be installed.
+/// Error returned if the signal handler cannot be installed.
 #[derive(Debug)]
 pub struct InterruptError(ctrlc::Error);
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::kibibytes_field;
 
-/// The lowest of the memory limits set by the machine and by the control groups of this process.
+/// The lowest memory limit set by the machine or by this process's control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// The limit in bytes.

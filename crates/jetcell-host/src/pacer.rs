@@ -7,7 +7,7 @@ use jetcell_vfs::Clock;
 
 use crate::Cancellation;
 
-/// Limit on the rate of work, for disks that are in use.
+/// A rate limit for work on disks that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rate {
     /// Pause before each piece of work except the first one.
@@ -16,8 +16,7 @@ pub enum Rate {
     BytesPerSecond(u64),
 }
 
-/// A rate limiter that assigns a start time to each piece of work, until the work is cancelled. It can be shared
-/// between threads.
+/// A rate limiter that assigns a start time to each piece of work, until it is cancelled. Threads can share it.
 pub struct Pacer {
     clock: Arc<dyn Clock>,
     rate: Option<Rate>,

@@ -25,7 +25,7 @@ pub fn terminal_width() -> usize {
     size.ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0).unwrap_or(80).max(20)
 }
 
-/// Progress of long work, which is shown when an update is due.
+/// Reports the progress of a long-running operation whenever an update is due.
 pub struct ProgressReport {
     /// Progress line on a terminal. It exists only after the first update, so short work has none.
     line: Option<ProgressLine>,

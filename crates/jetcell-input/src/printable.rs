@@ -47,8 +47,7 @@ pub fn json_pretty(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Stri
     serde_json::to_string_pretty(value).map(|text| printable_json(&text).into_owned())
 }
 
-/// A value whose text is prepared with [`printable`] when it is formatted. A name therefore cannot forge a line of
-/// output.
+/// A value whose text is passed through [`printable`] when formatted, which prevents names from forging output lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<T>(pub T);
 

@@ -8,7 +8,7 @@ use crate::printable::{printable_json, printable_lines};
 /// Number of bytes in an incomplete line that are buffered before a part of the line is written.
 const MAX_PENDING: usize = 64 << 10;
 
-/// Format of text that is made printable.
+/// The format of text to be made printable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// Lines for display.
@@ -17,7 +17,7 @@ pub enum TextFormat {
     Json,
 }
 
-/// A writer that prepares all text with [`printable_lines`] or [`printable_json`]. Bytes that are not UTF-8 become
+/// A writer that passes all text through [`printable_lines`] or [`printable_json`]. Bytes that are not UTF-8 become
 /// U+FFFD.
 ///
 /// A line is written when it is complete, or by [`flush`](Write::flush). The owner must flush after the last write.

@@ -6,8 +6,8 @@
 use jetcell_workload::measurement::ConfidenceInterval;
 use serde::{Deserialize, Serialize};
 
-/// Difference between a target and the first target, in percent of the first target's mean. Positive if the target's
-/// figure is larger.
+/// Difference between a target and the first target, as a percentage of the first target's mean. Positive if the
+/// target's figure is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Mean over the repetitions.

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// Maximum number of bytes to read from a kernel file.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Error from running a system program.
+/// Error returned if a system program cannot be run or fails.
 #[derive(Debug, Error)]
 #[error("{command}: {what}")]
 pub struct SystemError {
@@ -41,7 +41,7 @@ pub trait System {
     fn list_directory(&self, directory: &str) -> Vec<String>;
 }
 
-/// The local machine, as the system on which file systems are made.
+/// The local machine, as an implementation of [`System`].
 pub struct LocalSystem;
 
 /// Maximum number of bytes to read from a program's output.

@@ -65,7 +65,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A TCP or Unix socket of an NBD client.
+/// A TCP or Unix socket connected to an NBD client.
 #[derive(Clone)]
 pub enum SocketStream {
     Tcp(Arc<TcpStream>),
@@ -119,7 +119,7 @@ impl SocketStream {
 /// may need.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// An NBD client connection, used by its own thread.
+/// A connection from an NBD client, served by its own thread.
 pub struct NbdConnection<'stream> {
     stream: &'stream SocketStream,
     memory: &'stream ConnectionMemory<'stream>,

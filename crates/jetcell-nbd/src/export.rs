@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A read in a batch of reads from a block device.
+/// One read in a batch of block device reads.
 #[derive(Debug)]
 pub struct ExportRead<'buffer> {
     /// Offset of the first byte.
@@ -11,7 +11,7 @@ pub struct ExportRead<'buffer> {
     pub buffer: &'buffer mut [u8],
 }
 
-/// A range of bytes of a block device with the same allocation state.
+/// A byte range on a block device whose allocation state is uniform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationExtent {
     /// Length in bytes.

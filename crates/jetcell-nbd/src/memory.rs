@@ -23,7 +23,7 @@ const MAX_INPUT: usize = 256 << 10;
 /// Granularity of memory from the pool, in bytes. It is large, which makes requests to the pool rare.
 const POOL_GRANULARITY: usize = 1 << 20;
 
-/// Memory budget for all connections of an NBD server.
+/// The memory budget shared by all connections to an NBD server.
 pub struct ServerMemory {
     share: usize,
     pool: Mutex<SharedMemoryPool>,
@@ -68,7 +68,7 @@ impl ServerMemory {
     }
 }
 
-/// Memory of one NBD connection.
+/// Memory used by one NBD connection.
 pub struct ConnectionMemory<'server> {
     memory: &'server ServerMemory,
     /// Number of bytes from the pool.

@@ -17,7 +17,7 @@ pub struct EnergyTariff {
     pub co2_kg_per_kwh: Option<f64>,
 }
 
-/// Estimate of energy use: mean power, extrapolated to a day and to a year of 365 days.
+/// An estimate of energy use: mean power, extrapolated to a day and to a year of 365 days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnergyEstimate {
     /// Mean power in watts.

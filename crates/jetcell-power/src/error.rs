@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Reason why a power or energy figure is not available.
+/// Reason why a power or energy figure is unavailable.
 #[derive(Debug, Error)]
 pub enum PowerError {
     /// A file could not be read or written.

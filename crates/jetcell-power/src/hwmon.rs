@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::PowerError;
 use crate::rapl::{read_number, sorted_entries};
 
-/// A power sensor of the hardware monitor (`hwmon`).
+/// A power sensor in the hardware monitor (`hwmon`).
 pub struct Hwmon {
     file: PathBuf,
 }

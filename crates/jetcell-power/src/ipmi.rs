@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::error::PowerError;
 
-/// Power meter of this machine's board controller, read over IPMI.
+/// The power meter in this machine's baseboard management controller, read over IPMI.
 pub struct Ipmi {
     program: String,
 }

@@ -24,7 +24,7 @@ pub enum MeterReading {
     WattsAndJoules(f64, f64),
 }
 
-/// Kind and location of a power meter. The text form is `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`,
+/// The kind and location of a power meter. The text form is `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`,
 /// `shelly=URL` or `shelly1=URL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterKind {
@@ -106,7 +106,7 @@ impl FromStr for MeterKind {
     }
 }
 
-/// An open power meter. It provided a reading when it was opened.
+/// An open power meter, which provided a reading when it was opened.
 pub enum PowerMeter {
     /// See [`MeterKind::Rapl`].
     Rapl(Rapl),

@@ -43,7 +43,7 @@ impl PlugKind {
     }
 }
 
-/// A smart plug that measures the power of the equipment connected to it.
+/// A smart plug that measures the power drawn by the equipment connected to it.
 pub struct SmartPlug {
     kind: PlugKind,
     url: String,

@@ -1,6 +1,6 @@
 //! Kinds of smart plugs.
 
-/// Interface of a smart plug, which differs by vendor and model.
+/// A smart plug's interface, which depends on its vendor and model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlugKind {
     /// Tasmota: command `Status 10`.

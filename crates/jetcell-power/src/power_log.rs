@@ -41,7 +41,7 @@ struct EnergyPoint {
     joules: f64,
 }
 
-/// Log of the readings that a power meter recorded.
+/// A log of a power meter's readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLog {
     path: PathBuf,
@@ -54,7 +54,7 @@ pub struct PowerLog {
     counter: Option<Vec<EnergyPoint>>,
 }
 
-/// Energy used in a time window.
+/// Energy used during a time window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EnergyUse {
     /// Energy in joules.
@@ -309,7 +309,7 @@ fn milliseconds(column: &str, text: &str) -> Option<i64> {
     unix_ms.filter(|unix_ms| (-MAX_TIME_MS..=MAX_TIME_MS).contains(unix_ms))
 }
 
-/// Recorder that writes a power log while a test runs. Each row is written to the file immediately.
+/// Records a power meter's readings to a log while a test runs. Each row is written to the file immediately.
 pub struct PowerRecorder {
     path: PathBuf,
     file: File,

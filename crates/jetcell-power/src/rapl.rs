@@ -13,7 +13,7 @@ struct RaplDomain {
     last: u64,
 }
 
-/// Energy counters (RAPL) of all processor packages, and of their memory if it has a separate counter.
+/// RAPL energy counters for all processor packages, and for their memory if it has a separate counter.
 pub struct Rapl {
     domains: Vec<RaplDomain>,
     microjoules: u128,

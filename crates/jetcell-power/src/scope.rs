@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Equipment that a power meter measures. The energy covers the whole scope and cannot be attributed to a
-/// part of it.
+/// The equipment that a power meter measures. The energy covers the whole scope and cannot be attributed to a part of
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeterScope {

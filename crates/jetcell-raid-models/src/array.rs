@@ -13,7 +13,7 @@ pub const MAX_GROUP_DRIVES: u32 = 100;
 /// Maximum number of groups per array.
 pub const MAX_GROUPS: u32 = 1_000_000;
 
-/// RAID type, which determines a group's redundancy.
+/// A RAID type, which determines a group's redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RaidType {
     /// Mirrored pairs, striped.
@@ -92,7 +92,7 @@ impl FromStr for RaidType {
 
 jetcell_input::text_in_serde!(RaidType);
 
-/// Shape of an array of identical drive groups. It loses data when one of its groups does.
+/// The shape of an array of identical drive groups. The array loses data when one of its groups does.
 ///
 /// A mirrored group with n data disks is a stripe over n mirror sets. The unit that loses data is the [`DriveSet`]: a
 /// mirror set, or a whole parity group.
@@ -104,7 +104,7 @@ pub struct ArrayShape {
     groups: u32,
 }
 
-/// A set of drives that share their redundancy: n of them store data, and any m may be lost.
+/// A set of drives with shared redundancy: n of them store data, and any m may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveSet {
     /// Number of drives whose capacity is available for data (n).

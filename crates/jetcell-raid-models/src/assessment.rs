@@ -9,7 +9,7 @@ use crate::calculation_step::{CalculationStep, format_value};
 use crate::diagram::{RateSymbol, StateDiagram};
 use crate::{Error, LossProbability, MarkovModel};
 
-/// Reliability results for one case: probabilities and times. They are exact solutions of the case's model.
+/// Reliability results for one case, as probabilities and times. They are exact solutions of the case's model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReliabilityAssessment {
     /// Probabilities for one set: a parity group or a mirror set.
@@ -28,7 +28,7 @@ pub struct ReliabilityAssessment {
     pub closed_form_group_loss: Option<f64>,
 }
 
-/// Results of the classical formula, which ignores latent defects.
+/// Results from the classical formula, which ignores latent defects.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ClassicalResult {
     /// Mean time until a set loses data, in hours.

@@ -3,7 +3,7 @@
 use jetcell_input::number::without_zeros;
 use serde::Serialize;
 
-/// One step of a calculation: symbol, formula, formula with values substituted, and result.
+/// One step in a calculation: symbol, formula, formula with values substituted, and result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CalculationStep {
     /// Symbol for the result.

@@ -29,7 +29,7 @@ const MAX_SQUARINGS: u32 = 64;
 /// Maximum number of states in a chain. A matrix of this size takes a few megabytes.
 pub const MAX_STATES: usize = 600;
 
-/// A Markov chain of transitions between numbered states and to loss, with rates per hour.
+/// A Markov chain of numbered states, with transitions between states and to data loss. Rates are per hour.
 #[derive(Clone, Debug)]
 pub struct MarkovChain {
     /// Transitions from each state to other states, as target and rate.
@@ -38,8 +38,8 @@ pub struct MarkovChain {
     loss: Vec<f64>,
 }
 
-/// Probabilities of loss and survival at the end of a mission. Both are stored because each is precise when
-/// the other is close to 1.
+/// The probabilities of loss and survival at the end of a mission. Both are stored because each is precise when the
+/// other is close to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossProbability {
     /// Probability of loss.

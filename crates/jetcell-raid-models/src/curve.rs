@@ -114,7 +114,7 @@ impl FromStr for CurveAxis {
 
 jetcell_input::text_in_serde!(CurveAxis);
 
-/// A point of a reliability curve.
+/// A point on a reliability curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// Position on the axis.

@@ -19,7 +19,7 @@ use crate::chain::{LossProbability, MarkovChain};
 use crate::model::{GeneralModelRules, MarkovModel};
 use crate::{Error, EventRates};
 
-/// Symbol that names one of the four event rates in the formulas.
+/// The symbol for one of the four event rates in the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSymbol {
     /// Operational failure.
@@ -55,8 +55,7 @@ impl RateSymbol {
     }
 }
 
-/// A transition between two states, caused by any of `times` events, each of which occurs at the rate
-/// `symbol`.
+/// A transition between two states, caused by any of `times` events that each occur at the rate `symbol`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StateTransition {
     /// Number of the state before the transition.
@@ -69,7 +68,7 @@ pub struct StateTransition {
     pub symbol: RateSymbol,
 }
 
-/// A diagram of a reliability model's states and transitions. The first state has no failures or defects.
+/// A reliability model's states and transitions. The first state has no failures or defects.
 #[derive(Clone, Debug)]
 pub struct StateDiagram {
     /// Names of the states.

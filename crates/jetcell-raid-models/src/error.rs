@@ -2,7 +2,7 @@
 
 use jetcell_input::quantity::QuantityError;
 
-/// Error for an invalid input of a reliability calculation. The message says how to correct it.
+/// Error returned for an invalid input to a reliability calculation. The message says how to correct it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A text is not a valid quantity.

@@ -8,7 +8,7 @@ use crate::array::RaidType;
 use crate::scrub::ScrubPolicy;
 use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour};
 
-/// Interpretation of an annual failure rate such as 1.9 %.
+/// How to interpret an annual failure rate such as 1.9 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfrInterpretation {
@@ -19,7 +19,7 @@ pub enum AfrInterpretation {
     Probability,
 }
 
-/// All inputs for a reliability case. The command-line options have the same names.
+/// All inputs to a reliability case. The command-line options have the same names.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct ReliabilityInputs {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Error;
 use crate::array::RaidType;
 
-/// Markov model of a drive set, which determines its state diagram.
+/// A Markov model of a drive set, which determines the set's state diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkovModel {
     /// n+1 diagram with the states good, defect, and failed.
@@ -24,7 +24,7 @@ pub enum MarkovModel {
     General(GeneralModelRules),
 }
 
-/// Rules for how the general model treats defects while drives are missing.
+/// How the general model treats defects while drives are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneralModelRules {
     /// True if a rebuild repairs all defects.

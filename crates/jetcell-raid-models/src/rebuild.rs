@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::units::{Bytes, BytesPerSecond, Fraction, Hours};
 
-/// A drive and its load during a rebuild.
+/// A drive and its load while a rebuild is running.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LoadedDrive {
     /// Capacity: how much data a rebuild writes and a scrub reads.
@@ -20,7 +20,7 @@ pub struct LoadedDrive {
     pub bus: Option<BytesPerSecond>,
 }
 
-/// Factor that limits the rate of a rebuild.
+/// The component that limits the rebuild rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebuildLimit {

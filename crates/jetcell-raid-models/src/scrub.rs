@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// Policy for scrubbing drives, which determines how long a latent defect exists.
+/// How drives are scrubbed, which determines how long latent defects persist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScrubPolicy {
     /// The drives are not scrubbed.

@@ -6,7 +6,7 @@ use crate::ReliabilityCase;
 use crate::units::PerHour;
 use crate::{Error, EventRates};
 
-/// An input of a reliability case whose effect can be examined.
+/// An input to a reliability case whose effect can be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SensitivityInput {
@@ -71,7 +71,7 @@ impl SensitivityInput {
     }
 }
 
-/// Sensitivity of a set's probability of loss to one input.
+/// How sensitive a set's probability of loss is to one input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct InputSensitivity {
     /// Input whose effect is described.
@@ -83,7 +83,7 @@ pub struct InputSensitivity {
     pub halved: f64,
 }
 
-/// Repair process that dominates the probability of loss.
+/// Which repair process dominates the probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DominantRepair {

@@ -6,8 +6,8 @@ use crate::units::{Hours, PerHour};
 /// Maximum number of spares.
 pub const MAX_SPARES: u32 = 1000;
 
-/// Number of spare drives, and the time for delivery of a replacement. A replacement is ordered for each
-/// spare that is used.
+/// Number of spare drives, and the delivery time for a replacement. A replacement is ordered for each spare that is
+/// used.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct SpareDrives {
     /// Number of spares available when no drive has failed.

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::RemoteError;
 
-/// Scheme of a host address, which determines whether TLS is used.
+/// The scheme in a host address, which determines whether TLS is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
     /// TLS connection.
@@ -26,7 +26,7 @@ impl Scheme {
     }
 }
 
-/// Address of a remote host: scheme, host and port.
+/// A remote host's address: scheme, host and port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostAddress {
     /// Scheme, which determines whether the connection is encrypted.

@@ -30,7 +30,7 @@ impl Default for ClientLimits {
     }
 }
 
-/// Interface that opens streams to one server.
+/// Interface for opening streams to one server.
 pub trait Connector: Send + Sync {
     /// Opens a new stream that is already secured but on which no greeting has been exchanged.
     ///
@@ -71,7 +71,7 @@ impl ClientStream {
     }
 }
 
-/// Connector that opens connections over the network.
+/// A connector that opens network connections.
 pub struct NetworkConnector {
     address: HostAddress,
     tls: Option<ClientTls>,

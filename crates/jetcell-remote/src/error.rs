@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Reason why a server cannot start. Nothing has been changed.
+/// Error returned when a server cannot start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -64,7 +64,7 @@ pub enum ServeError {
     },
 }
 
-/// Reason why a client failed to connect. The client has not changed anything on the other host and holds no locks
+/// Error returned when a client fails to connect. The client has changed nothing on the other host and holds no locks
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Writer that encodes the fields of a message.
+/// Encodes the fields of a message.
 pub struct FieldWriter(Vec<u8>);
 
 impl FieldWriter {
@@ -53,7 +53,7 @@ impl FieldWriter {
     }
 }
 
-/// Reader that decodes the fields of a message.
+/// Decodes the fields of a message.
 pub struct FieldReader<'m>(&'m [u8]);
 
 /// Returns the error for a message whose layout does not match its kind.

@@ -13,7 +13,7 @@ use crate::exports::ExportedDirectories;
 use crate::frame::{read_frame, write_frame};
 use crate::session::ServerSession;
 
-/// Behaviour of a simulated connection.
+/// Decides how a simulated connection behaves: whether it opens, and how many bytes it delivers.
 pub trait SimulatedLink: Send + Sync {
     /// Returns true if a connection can be opened now.
     fn can_connect(&self) -> bool;
@@ -21,7 +21,7 @@ pub trait SimulatedLink: Send + Sync {
     fn delivered_bytes(&self, bytes: usize) -> usize;
 }
 
-/// Connector for a server in the same process, which processes requests during each write call.
+/// A connector to a server in the same process. The server processes requests during each write call.
 pub struct InProcessConnector {
     exports: Arc<ExportedDirectories>,
     link: Arc<dyn SimulatedLink>,

@@ -25,7 +25,7 @@ const BASE_NAME_LEN: usize = 3;
 /// Suffix of logs that recovery has set aside.
 const LOST_LOG_SUFFIX: &str = ".lost";
 
-/// Kind of a file in an exported directory, determined by its name.
+/// The kind of file in an exported directory, determined by the file's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteFileKind {
     /// A message from a copy.
@@ -126,7 +126,7 @@ impl RemoteFileKind {
     }
 }
 
-/// A change to an exported directory that a client requests.
+/// A change that a client asks to make to an exported directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestedChange<'n> {
     /// Create and write a file.
@@ -151,7 +151,7 @@ pub fn stream_name(name: &str) -> Option<&str> {
     }
 }
 
-/// Decision whether a client's change is allowed.
+/// Whether a client may make a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangePermission {
     /// The change is allowed.

@@ -16,7 +16,7 @@ use crate::reply::RemoteReply;
 use crate::request::{RemotePath, RemoteRequest};
 use crate::tls::ClientTlsFiles;
 
-/// A file system that exposes the directories that a server exports, under paths that begin with the host's address.
+/// A file system that exposes a server's exported directories under paths that begin with the host's address.
 /// Only the operations that copies need are supported; others return `Unsupported`.
 ///
 /// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_disconnected`].

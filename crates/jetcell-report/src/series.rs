@@ -286,7 +286,7 @@ fn rates(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 const DISTRIBUTION_KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
-/// Position and value.
+/// A point in a chart, as a (position, value) pair.
 pub(crate) type ChartPoint = (f64, f64);
 
 /// Number of steps per decade in the histogram and in the cumulative curve.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// Maximum size of a stored result in bytes. A result for a thousand databases has a few megabytes.
 pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
-/// Reason why a stored run cannot be read.
+/// Error returned when a stored run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RunReadError {
     /// The directory does not contain a run.

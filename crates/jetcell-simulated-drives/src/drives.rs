@@ -11,10 +11,10 @@ use jetcell_disk_simulation::drive::{DriveAccess, DriveModel};
 /// Minimum size of a drive in bytes. An empty file would leave no room for the drive's cylinders.
 const MIN_DRIVE_BYTES: u64 = 1 << 20;
 
-/// Number of a drive.
+/// A drive number.
 pub(crate) type DriveId = usize;
 
-/// Function that is called once an access has taken its time.
+/// A callback invoked when a simulated access completes.
 pub(crate) type AccessCompletion = Box<dyn FnOnce() + Send>;
 
 /// A drive that has the size of its file.
@@ -23,7 +23,7 @@ struct FileDrive {
     disk: SimulatedDisk,
 }
 
-/// All simulated drives.
+/// All simulated drives, with the accesses in progress on them.
 pub(crate) struct FileDrives {
     model: DriveModel,
     drives: Vec<FileDrive>,

@@ -32,7 +32,7 @@ struct SharedScheduler {
     time: TimeSource,
 }
 
-/// All drives and their thread. Dropping it waits for the accesses in progress.
+/// Schedules accesses to all drives on a background thread. Dropping it waits for the accesses in progress.
 pub(crate) struct DriveScheduler {
     shared: Arc<SharedScheduler>,
     thread: Mutex<Option<JoinHandle<()>>>,

@@ -16,7 +16,7 @@ use crate::raid::{GroupLayout, RaidKind};
 use crate::sheet::{CalculationSheet, ceil, max};
 use crate::states::SystemState;
 
-/// Load on an array in one state of the system.
+/// Load on an array in one system state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayLoad {
     /// State of the system.
@@ -29,7 +29,7 @@ pub struct ArrayLoad {
     pub sequential_mb_s: f64,
 }
 
-/// Size of an array: its number of disks, in total and for each requirement.
+/// The number of disks in an array, in total and for each requirement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizedArray {
     /// Number of disks to buy, without spares.
@@ -68,7 +68,7 @@ impl fmt::Display for SizingConstraint {
     }
 }
 
-/// Number of disks required for the load in one state of the system.
+/// Number of disks required for the load in one system state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StateDisks {
     /// State of the system.

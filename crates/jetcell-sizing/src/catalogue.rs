@@ -34,7 +34,7 @@ pub struct CatalogueDisk {
     pub source: String,
 }
 
-/// Storage technology of a disk.
+/// A disk's storage technology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskTechnology {
@@ -44,7 +44,7 @@ pub enum DiskTechnology {
     Ssd,
 }
 
-/// Catalogue of disks, by name.
+/// A catalogue of disks, keyed by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskCatalogue {
     disks: Vec<CatalogueDisk>,

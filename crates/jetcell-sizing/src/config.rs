@@ -15,7 +15,7 @@ use crate::units::{DataRate, DataSize, DurationQuantity, Share};
 /// A complete configuration with comments. The documentation uses it as a worked example.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Configuration of a sizing: all of its inputs.
+/// All inputs to a sizing calculation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -54,7 +54,7 @@ pub struct Config {
     pub disk: Vec<CatalogueDisk>,
 }
 
-/// Configuration of the mailboxes and their load.
+/// Configuration for mailboxes and their load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MailboxConfig {
@@ -188,7 +188,7 @@ part!(
     }
 );
 
-/// Configuration of the disks and arrays to compare.
+/// The disks and arrays to compare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageConfig {

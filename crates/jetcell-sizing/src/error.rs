@@ -4,7 +4,7 @@ use std::fmt;
 
 use jetcell_input::toml::TomlError;
 
-/// Error for a mistake in a sizing configuration, with a message that says what to write instead.
+/// A mistake in a sizing configuration. The message says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizingError(pub String);
 

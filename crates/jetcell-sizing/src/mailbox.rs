@@ -6,7 +6,7 @@ use crate::config::MailboxConfig;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, max, min, power};
 
-/// Storage requirements of one mailbox.
+/// Storage requirements for one mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MailboxRequirements {
     /// Database reads per second of the active copy.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SizingError;
 
-/// Kind of array that a sizing can use.
+/// A kind of array that a sizing calculation can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RaidKind {
@@ -49,7 +49,7 @@ fn yes() -> bool {
     true
 }
 
-/// Costs of a host operation: disk operations for it, and the number of drives that share them.
+/// Disk operations per host operation, and the number of drives that share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostOperationCosts {
     /// Disk operations per host read.

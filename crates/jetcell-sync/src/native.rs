@@ -28,7 +28,7 @@ pub mod thread {
     }
 }
 
-/// End of a timed wait, for waits that can be interrupted and must be resumed.
+/// The deadline for a timed wait that may be interrupted and must then be resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 

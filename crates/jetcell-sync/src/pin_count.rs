@@ -5,10 +5,10 @@ use crate::atomic::{AtomicU32, Ordering};
 /// Flag that marks a retired object.
 const RETIRED: u32 = 1 << 31;
 
-/// Counter of the pins on an object.
+/// The number of pins on an object.
 ///
-/// Everything that a thread did with the object before it unpinned it is visible to the thread that frees the object,
-/// and to a thread that reads a pin count of zero.
+/// Everything that a thread does with an object before unpinning it is visible to the thread that frees the object,
+/// and to any thread that reads a pin count of zero.
 #[derive(Debug)]
 pub struct PinCount(AtomicU32);
 

@@ -12,7 +12,7 @@ use jetcell_sync::Arc;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Owned, zero-initialised byte buffer aligned to 4096, as `O_DIRECT` requires.
+/// An owned, zero-initialised buffer aligned to 4096 bytes, as `O_DIRECT` requires.
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,

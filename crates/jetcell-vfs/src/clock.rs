@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::Clock;
 
-/// Clock that returns the machine's time.
+/// A clock that returns the machine's time.
 pub struct RealClock {
     start: Instant,
 }

@@ -125,7 +125,7 @@ fn kind(reason: IoReason, operation: IoOperation) -> usize {
     reason as usize * IoOperation::ALL.len() + operation as usize
 }
 
-/// Counts of a [`CountedVfs`] at one point in time, or the difference between two such points.
+/// I/O counts from a [`CountedVfs`] at one point in time, or the difference between two snapshots.
 #[derive(Clone, Debug)]
 pub struct IoSnapshot {
     counts: Vec<Option<IoCount>>,

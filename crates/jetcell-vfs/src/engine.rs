@@ -12,13 +12,13 @@ use crate::{Transfer, abort_on_panic};
 /// Number of queued transfers at which `submit` blocks its caller.
 pub(crate) const BACKLOG: usize = 1024;
 
-/// An engine that accepts batches from any thread. Dropping it waits for all accepted transfers.
+/// An engine that accepts transfer batches from any thread. Dropping it waits for all accepted transfers.
 pub(crate) trait TransferEngine: Send + Sync {
     fn name(&self) -> &'static str;
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>);
 }
 
-/// A transfer and its file. The job keeps the file open.
+/// A transfer and its file. The file stays open while this value exists.
 pub(crate) struct QueuedTransfer {
     pub file: Arc<Descriptor>,
     pub transfer: Transfer,

@@ -67,7 +67,7 @@ impl IoReason {
     ];
 }
 
-/// Access mode of an open file.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenMode {
     /// Read-only. The file must exist.
@@ -95,8 +95,8 @@ pub enum TransferKind {
 
 /// An asynchronous file transfer of a whole buffer.
 ///
-/// `done` is called exactly once and receives the buffer. A file may keep the buffer of a write instead of copying
-/// it. In that case, `done` receives a different buffer of the same length and capacity, with arbitrary content.
+/// `done` is called exactly once and receives the buffer. A file may retain a write buffer instead of copying it. In
+/// that case, `done` receives a different buffer with the same length and capacity, and arbitrary contents.
 pub struct Transfer {
     /// Direction of the transfer.
     pub kind: TransferKind,
@@ -175,7 +175,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// Lock on a directory or file, held until it is dropped. Dropping it releases the lock.
+/// A held lock on a directory or file. Dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {}
 
 /// Lock on a directory in a file system without mutual exclusion.

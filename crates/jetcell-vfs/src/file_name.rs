@@ -86,7 +86,7 @@ impl FileName {
     }
 }
 
-/// Reason why a string is not a valid file name.
+/// Error returned when a string is not a valid file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {

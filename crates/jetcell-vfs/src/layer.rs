@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Vfs};
 
-/// A file system that is layered on another one. It implements [`Vfs`], which documents the methods.
+/// A file system layered on another file system. It implements [`Vfs`], which documents the methods.
 #[expect(missing_docs, reason = "the methods of Vfs")]
 pub trait VfsLayer: Send + Sync {
     /// Returns the file system below.
@@ -126,8 +126,8 @@ impl<L: VfsLayer> Vfs for L {
     }
 }
 
-/// A file that is layered on another file. It implements [`File`], which documents the methods. By default, a durable
-/// write is a write followed by a sync, both through the layer.
+/// A file layered on another file. It implements [`File`], which documents the methods. By default, a durable write
+/// is a write followed by a sync, both through the layer.
 #[expect(missing_docs, reason = "the methods of File")]
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait FileLayer: Send + Sync {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Endless interruptions are a bug in the underlying file system, which must not hang the process.
 pub(crate) const MAX_INTERRUPTIONS: u32 = 10_000;
 
-/// Counter for the interruptions of one transfer.
+/// Counts how often one transfer has been interrupted.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RetryCounter(u32);
 

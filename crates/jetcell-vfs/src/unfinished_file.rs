@@ -24,7 +24,7 @@ pub fn remove_unfinished_outputs() {
 
 /// A temporary file that replaces another file when it is complete. Dropping it without finishing removes it.
 ///
-/// Used for command output that is not written through a [`Vfs`](crate::Vfs); otherwise like
+/// Used for command output that is not written through a [`Vfs`](crate::Vfs). Otherwise works like
 /// [`replace_file`](crate::replace_file).
 #[derive(Debug)]
 pub struct UnfinishedFile {

@@ -38,7 +38,7 @@ pub struct LoadRow {
     pub long: Option<Vec<u8>>,
 }
 
-/// Durability of a commit: whether it returns before it is durable.
+/// Whether a commit returns before it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitDurability {
     /// The commit returns when the change is durable.
@@ -56,7 +56,7 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// Depth of a database verification.
+/// How thoroughly to verify a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationDepth {
     /// Each page on its own. The database may still need recovery.
@@ -74,7 +74,7 @@ pub enum DatabaseOpenMode {
     Attach,
 }
 
-/// Position in the log at which the replay of a database starts.
+/// The log position at which a database's replay starts.
 #[derive(Clone, Debug)]
 pub struct ReplayStart {
     /// Generation of the log in which the database was attached.
@@ -83,7 +83,7 @@ pub struct ReplayStart {
     pub attached: DatabaseHeader,
 }
 
-/// Next action of a bulk load's data source.
+/// How a bulk load proceeds, as decided by its data source.
 #[derive(Debug)]
 pub enum BulkLoadAction {
     /// Add the record that `next` has set. Its key must be greater than the previous key.
@@ -145,7 +145,7 @@ pub trait StorageEngine: Send + Sync {
     -> Result<()>;
 }
 
-/// Interface to the open databases of a run.
+/// Interface to a run's open databases.
 pub trait DatabaseStore: Send + Sync {
     /// Creates a session on the plan's database with index `database`.
     fn session(&self, database: usize) -> Result<Box<dyn StorageSession>>;
@@ -209,7 +209,7 @@ pub trait DatabaseStore: Send + Sync {
     fn shutdown(self: Box<Self>) -> Result<()>;
 }
 
-/// Interface to passive copies that receive the changes to the open databases.
+/// Interface to the passive copies that receive changes to the open databases.
 pub trait PassiveCopies: Send + Sync {
     /// Suspends or resumes all copies.
     fn set_suspended(&self, held: bool);

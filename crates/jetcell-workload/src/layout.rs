@@ -20,7 +20,7 @@ pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 /// Base name of every log stream. Each stream has its own directory.
 pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 
-/// Plan for one instance: a database with its log stream.
+/// Plan for one instance: a database and its log stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstancePlan {
     /// Number of the instance, starting at 1, as in the file names.
@@ -58,7 +58,7 @@ pub struct CopyPlan {
     pub checkpoint_depth: u64,
 }
 
-/// Action before the load in a run with `--reset`.
+/// How a run with `--reset` treats the databases before the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetAction {

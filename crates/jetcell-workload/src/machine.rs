@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jetcell_host::{field, kibibytes_field};
 use serde::{Deserialize, Serialize};
 
-/// Description of the machine on which a test runs.
+/// A description of the machine on which a test runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name.
@@ -28,7 +28,7 @@ pub struct Machine {
     pub storage: Vec<DirectoryStorage>,
 }
 
-/// A tested directory with its mount and device.
+/// A directory under test, with its mount and device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectoryStorage {
     /// Path of the directory.

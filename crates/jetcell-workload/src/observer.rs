@@ -83,7 +83,7 @@ impl RunPhase {
     }
 }
 
-/// Unit in which the progress of a phase is given.
+/// The unit in which a phase's progress is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressUnit {
     /// Bytes.
@@ -94,7 +94,7 @@ pub enum ProgressUnit {
     Logs,
 }
 
-/// Interface that receives the events of a run. All calls come from one thread.
+/// Interface for receiving a run's events. All calls come from one thread.
 pub trait Observer {
     /// Called before a phase begins. The run waits until this function returns, but a load that is already running
     /// continues. An observer that blocks must return when the run is requested to stop.
@@ -137,7 +137,7 @@ pub trait Observer {
 /// Interval between two calls of [`Observer::report_counters`].
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limiter for how often [`Observer::report_counters`] is called, because collecting the counters has a cost.
+/// Limits how often [`Observer::report_counters`] is called, because collecting the counters has a cost.
 #[derive(Debug)]
 pub struct CounterHeartbeat(Instant);
 

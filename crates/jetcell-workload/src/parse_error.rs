@@ -3,7 +3,7 @@
 use jetcell_input::quantity::QuantityError;
 use thiserror::Error;
 
-/// Error with a one-line description of what is wrong with a string, including a correct example where helpful.
+/// Error returned when a string cannot be parsed. The one-line message includes a correct example where helpful.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ParseError(String);

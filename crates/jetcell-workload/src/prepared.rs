@@ -47,7 +47,7 @@ const COPY_BUFFER_BYTES: usize = 4 << 20;
 /// Interval between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Result of a copy operation.
+/// Outcome of copying files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileCopyOutcome {
     /// The copy is complete and durable.

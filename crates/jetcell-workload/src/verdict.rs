@@ -14,7 +14,7 @@ pub enum Verdict {
     Incomplete,
 }
 
-/// State of a verdict rule: whether it is met, broken, or could not be judged.
+/// Whether a verdict rule was met, was broken, or could not be judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
@@ -48,7 +48,7 @@ pub struct VerdictRule {
     pub note: String,
 }
 
-/// Direction in which a rule's limit applies.
+/// Whether a rule's limit is an upper or a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleBound {

@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 
 use crate::measurement::{BackupCounters, ReplayCounters};
 
-/// Counters of a running replay, shared between threads. The replaying thread sets them, and another thread
-/// reads them.
+/// Counters for a running replay, shared between threads. The replaying thread sets them, and another thread reads
+/// them.
 #[derive(Debug, Default)]
 pub struct ReplayWatch {
     counters: Mutex<ReplayCounters>,
@@ -31,8 +31,8 @@ impl ReplayWatch {
     }
 }
 
-/// Counters of a running backup, shared between threads. The reading thread sets them, and another thread
-/// reads them.
+/// Counters for a running backup, shared between threads. The reading thread sets them, and another thread reads
+/// them.
 #[derive(Debug, Default)]
 pub struct BackupWatch {
     counters: Mutex<BackupCounters>,

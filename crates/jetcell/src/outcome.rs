@@ -33,7 +33,7 @@ impl From<CommandOutcome> for ExitCode {
     }
 }
 
-/// Reason why a command could not run, as one line for the user.
+/// Error returned when a command could not run, with a one-line message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError(String);
 

@@ -12,7 +12,7 @@ use crate::outcome::print_error;
 /// A storage test checks the threads for its load later.
 const REQUIRED_THREADS: usize = 32;
 
-/// Resources of the process that a command requires.
+/// Process resources that a command requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessNeeds {
     /// The command reads or writes a few files.

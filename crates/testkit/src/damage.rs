@@ -12,7 +12,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize, TreeId};
 
-/// A database in memory that a test can damage page by page.
+/// An in-memory database that a test can damage page by page.
 #[derive(Clone)]
 pub struct EditableDatabase {
     /// The file's content.

@@ -24,7 +24,7 @@ use crate::report::{CheckOutcome, FileReport, PageStateCounts};
 
 use log_search::report_dirty;
 
-/// Log files of one log stream in one directory.
+/// Summary of the log files that one stream has in a directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSet {
     /// Path of the directory.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::storage::backup_scope;
 
-/// Kind of a backup: what it contains, and which logs may be removed afterwards.
+/// Kind of backup, which determines its contents and which logs may be removed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackupKind {
     /// Contains pages, and the logs that are needed to make them consistent. Older logs are removed.

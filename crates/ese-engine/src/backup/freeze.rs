@@ -14,8 +14,8 @@ use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
 use crate::{Error, Result};
 
-/// A freeze of an instance. While it lasts, the logs, databases, headers and checkpoint file do not change, and they
-/// contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
+/// Keeps an instance frozen. While the freeze lasts, the logs, databases, headers and checkpoint file do not change,
+/// and they contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
 ///
 /// The log stays between the two renames that end a generation. All generations up to [`Freeze::generation`] are
 /// complete and have their archive names. The next generation has a header but no records. Its file has the name of a

@@ -22,7 +22,7 @@ pub(super) enum PageSource {
     Offline(OfflineDatabase),
 }
 
-/// File of a database that no engine uses.
+/// The file of a database that is not in use by any engine.
 pub(super) struct OfflineDatabase {
     file: Arc<dyn File>,
     page_size: PageSize,

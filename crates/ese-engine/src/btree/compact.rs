@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// writing two pages.
 const MIN_MOVE_DIVISOR: usize = 8;
 
-/// Rules that a merge must follow.
+/// Rules for merging leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactRules {
     /// Nodes whose deletion was committed before this number are dead.

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::ReadView;
 
-/// Condition that a key must satisfy, relative to the key sought, for a seek to stop there.
+/// How a key must compare with the search key for a seek to stop there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeekRelation {
     /// Only at the key itself.

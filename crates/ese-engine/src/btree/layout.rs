@@ -38,7 +38,7 @@ struct LeafEntry<'a> {
     upper: Option<&'a [u8]>,
 }
 
-/// Statistics about the placement of a tree's leaves in the file.
+/// Statistics about how contiguously a tree's leaves are stored in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafRuns {
     pub leaves: u64,

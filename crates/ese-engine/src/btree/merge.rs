@@ -21,7 +21,7 @@ use crate::pages::{AtomicGroup, GroupResult, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
-/// Changes to the pages above a leaf when the leaf is removed from the tree.
+/// How to change the pages above a leaf when the leaf is removed from the tree.
 pub(super) enum LeafRemovalPlan {
     /// The pages lead to no other leaf.
     Empty,

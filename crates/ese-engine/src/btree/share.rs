@@ -36,7 +36,7 @@ use crate::space::{SpaceLock, SpaceTrees};
 /// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE_DIVISOR: usize = 32;
 
-/// Plan to relieve a full leaf with the help of its right neighbour.
+/// How to make room in a full leaf by redistributing nodes between it and its right neighbour.
 pub(super) enum SharingPlan {
     /// The nodes of the leaf from the cut onwards move to the neighbour.
     Balance(SplitPoint),
@@ -44,7 +44,7 @@ pub(super) enum SharingPlan {
     SplitInThree { cut: SplitPoint, from_right: usize, separator: Vec<u8> },
 }
 
-/// Result of executing a plan.
+/// Result of executing a [`SharingPlan`].
 pub(super) enum SharingResult {
     /// This page has room for the incoming node at this line.
     Room(PageNumber, usize),
@@ -52,7 +52,7 @@ pub(super) enum SharingResult {
     Inserted,
 }
 
-/// Description of one partial merge.
+/// A partial merge, which moves some nodes from one leaf to another.
 pub(super) struct PartialMerge<'a> {
     pub source: PageNumber,
     pub target: PageNumber,

@@ -39,7 +39,7 @@ pub struct Tree {
     pub(crate) append_leaf: AtomicU32,
 }
 
-/// Identifier of a node: its key, followed by the data in non-unique trees. ESE: bookmark.
+/// Identifies a node by its key, followed by its data in non-unique trees. ESE: bookmark.
 #[derive(Clone, Debug, Default)]
 pub struct Bookmark {
     bytes: Vec<u8>,

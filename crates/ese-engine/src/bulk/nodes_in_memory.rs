@@ -14,7 +14,7 @@ pub(super) const PREFIX: usize = 4;
 /// Number of nodes that [`SortedNodeBatches`] copies at a time.
 const BATCH_NODES: usize = 64;
 
-/// Nodes in memory. On drop, the memory is returned to the load's buffers.
+/// Nodes of a bulk load that are held in memory. On drop, the memory is returned to the load's buffers.
 pub(super) struct NodesInMemory {
     memory: SortMemory,
     from: Arc<LoadBuffers>,

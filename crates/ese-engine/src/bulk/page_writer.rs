@@ -25,7 +25,7 @@ const MAX_EXTENT: usize = 64 << 20;
 /// Until the tree has this many transfers, each new extent doubles its size, because each extent costs a log sync.
 const DOUBLING_TRANSFERS: u64 = 4;
 
-/// Options for writing the pages of a load.
+/// Options for writing pages during a bulk load.
 #[derive(Clone)]
 pub(crate) struct BulkWriteOptions {
     /// Size of one write in bytes.
@@ -58,7 +58,7 @@ pub(super) struct PageWriter {
     first: Option<WrittenPage>,
 }
 
-/// A page, with the content that was written.
+/// A page that has been written, with its number and contents.
 pub(crate) struct WrittenPage {
     pub number: PageNumber,
     pub bytes: Vec<u8>,

@@ -17,7 +17,7 @@ use super::page_writer::{BulkWriteOptions, PageWriter, WrittenPage};
 use crate::btree::Tree;
 use crate::{Error, Result};
 
-/// A node of a page: key and data.
+/// A node, as a (key, data) pair.
 pub(crate) type NewNode = (Vec<u8>, Vec<u8>);
 
 /// A tree whose pages have been written, except for the top page. The nodes of the top page go to the root
@@ -34,7 +34,7 @@ pub(crate) struct BuiltTree {
     pub pages: u64,
 }
 
-/// Builder of one tree.
+/// Builds one tree.
 pub(crate) struct TreeBuilder {
     tree: Arc<Tree>,
     writer: PageWriter,

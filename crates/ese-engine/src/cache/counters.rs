@@ -76,7 +76,7 @@ pub(super) struct AtomicCacheCounters {
     pub fault_us: RelaxedCounter,
 }
 
-/// A running total. Its updates do not order other memory accesses.
+/// A running total that is updated with relaxed memory ordering.
 #[derive(Default)]
 pub(super) struct RelaxedCounter(AtomicU64);
 

@@ -25,7 +25,7 @@ struct State {
     limit: Duration,
 }
 
-/// Result of a wait for a repair.
+/// Result of waiting for a damaged page to be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RepairWaitResult {
     /// The page was repaired.

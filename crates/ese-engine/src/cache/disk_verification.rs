@@ -13,7 +13,7 @@ use super::frame::{CleanClaim, FrameState};
 use super::{Cache, PageKey, PinnedPage};
 use crate::Result;
 
-/// Result of verifying a cached page's copy on disk ([`Cache::verify_on_disk`]).
+/// Result of verifying the on-disk copy of a cached page ([`Cache::verify_on_disk`]).
 #[derive(Debug)]
 pub enum OnDiskVerification {
     /// The cache has a newer state, which will overwrite the state on disk.

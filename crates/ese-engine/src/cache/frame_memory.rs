@@ -8,7 +8,7 @@ use jetcell_vfs::IoBuffer;
 /// Size of a slab in bytes. A compromise between per-page allocator overhead and allocating memory too early.
 const SLAB_BYTES: usize = 1 << 20;
 
-/// Allocates the memory of frames.
+/// Allocates memory for cache frames.
 pub(super) struct FrameMemory {
     page_bytes: usize,
     state: Mutex<State>,

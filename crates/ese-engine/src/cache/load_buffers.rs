@@ -3,7 +3,7 @@
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
 
-/// Buffers that are shared by all trees of a bulk load, one after the other. Several loads can share them
+/// Buffers that the trees of a bulk load use one after another. Several loads can share them
 /// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)).
 ///
 /// Touching fresh memory for the first time takes more processor time than copying data into it.

@@ -8,7 +8,7 @@ use super::Cache;
 use super::cache_inner::CacheInner;
 use super::frame::Frame;
 
-/// A number of frames that have given up their memory. The cache does not use them while the grant exists.
+/// A set of cache frames whose memory is on loan. The cache does not use them while the grant exists.
 pub struct MemoryGrant {
     shared: Arc<CacheInner>,
     frames: Mutex<Vec<u32>>,

@@ -12,7 +12,7 @@ use super::load_buffers::LoadBuffers;
 use super::{AttachedFileId, Cache};
 use crate::{Error, Result};
 
-/// The pending writes of one writer of new pages, and their buffers.
+/// Pending writes, and their buffers, for one writer of new pages.
 pub(crate) struct NewPageWrites {
     in_flight: InFlightCounter,
     buffers: Arc<LoadBuffers>,

@@ -4,7 +4,7 @@ use ese_format::PageSize;
 use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
-/// Treatment of dirty pages when they are evicted.
+/// How to handle dirty pages on eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictionPolicy {
     /// The page is written first, as in ESE and most other engines.

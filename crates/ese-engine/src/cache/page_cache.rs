@@ -19,8 +19,8 @@ use super::{AttachedFileId, CacheCounters, CacheOptions, WriteAhead};
 use crate::events::EventReporter;
 use crate::{Error, Result};
 
-/// Cache that keeps pages of all attached databases in a fixed amount of memory. The module documentation
-/// lists its invariants.
+/// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
+/// invariants.
 #[repr(align(128))]
 pub struct Cache {
     pub(super) page_size: PageSize,

@@ -2,12 +2,12 @@
 
 use ese_format::PageNumber;
 
-/// Identifier of an attached file. The id may be reused after the file has been detached. ESE: `IFMP`.
+/// Identifies an attached file. The id may be reused after the file has been detached. ESE: `IFMP`.
 #[doc(alias = "IFMP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AttachedFileId(pub u16);
 
-/// Identifier of a page of an attached file.
+/// Identifies a page in an attached file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageKey {
     /// The file.

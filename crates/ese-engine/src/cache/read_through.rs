@@ -8,8 +8,8 @@ use super::frame::FrameState;
 use super::preread::arrived;
 use super::{Cache, PageKey, PinnedPage};
 
-/// Result of a read of adjacent pages: the outcome, the bytes, and a pin for each page that this read brought into
-/// the cache.
+/// Result of reading adjacent pages: the outcome, the bytes, and a pin for each page that this read brought into the
+/// cache.
 ///
 /// For a page with a pin, the bytes were its newest state at the time of the read. The pin keeps the page in the
 /// cache.

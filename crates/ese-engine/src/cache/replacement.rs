@@ -26,7 +26,8 @@ const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;
 
-/// Rank of a page for eviction, lowest first. Being in use by a current operation outweighs all earlier uses.
+/// Eviction rank of a page. The page with the lowest rank is evicted first. Being in use by a current operation
+/// outweighs all earlier uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EvictionRank {
     in_use: bool,

@@ -6,7 +6,7 @@ use jetcell_vfs::IoBuffer;
 use super::latch::PinnedPage;
 use super::page_key::AttachedFileId;
 
-/// A copy of adjacent pages. It may be written once the waypoint has passed `needed`.
+/// A copy of a run of adjacent pages, which may be written once the waypoint has passed `needed`.
 pub(super) struct RetainedRun {
     pub file: AttachedFileId,
     pub pages: Vec<PinnedPage>,

@@ -24,7 +24,7 @@ use super::attached_file::AttachedFile;
 use super::{AttachedFileId, Cache, OnDiskVerification, PageKey};
 use crate::Result;
 
-/// A range of pages that is being read without the cache.
+/// A read of a page range that bypasses the cache.
 pub(crate) struct WatchedRead {
     attached: Arc<AttachedFile>,
     range: Arc<AnnouncedRange>,

@@ -28,8 +28,7 @@ pub trait WriteAhead: Send + Sync {
     }
 }
 
-/// Interface for protecting pages that the cache writes in place against torn writes. InnoDB: the doublewrite
-/// buffer.
+/// Interface for protecting the cache's in-place page writes against tearing. InnoDB: the doublewrite buffer.
 pub trait TornPageGuard: Send + Sync {
     /// Returns the maximum number of pages per call to [`TornPageGuard::protect`].
     fn batch_limit(&self) -> usize;
@@ -38,7 +37,7 @@ pub trait TornPageGuard: Send + Sync {
     fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch>;
 }
 
-/// Guard value that exists while a batch of protected pages is being written in place.
+/// Guard that is held while a batch of protected pages is being written in place.
 pub type ProtectedBatch = Box<dyn Send + Sync>;
 
 /// A change whose before-image is not in the log yet. It is attached to the page and needs to be logged only if the

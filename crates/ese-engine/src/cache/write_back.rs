@@ -46,7 +46,7 @@ pub(super) enum WriteReason {
     Flush,
 }
 
-/// Treatment of pages with changes after the durable end of the log, or after the waypoint.
+/// How to handle pages with changes past the durable end of the log, or past the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnflushedLog {
     /// Flush the log first, which may take some time, and advance the waypoint, which starts new log generations.
@@ -60,7 +60,7 @@ pub(super) enum UnflushedLog {
     Skip,
 }
 
-/// A page that this thread has claimed. The claim lasts until the page is copied.
+/// This thread's claim on a page to be written, which lasts until the page is copied.
 pub(super) struct WriteClaim {
     page: PinnedPage,
     transferred: bool,

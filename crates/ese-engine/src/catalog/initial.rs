@@ -37,7 +37,7 @@ const LOCALES_ROOT: PageNumber = PageNumber::fixed(30);
 const LAST_SYSTEM_PAGE: u32 = 30;
 const SYSTEM: TreeId = TreeId(1);
 
-/// Content of a database without user tables.
+/// The initial contents of a database, without any user tables.
 pub(crate) struct InitialDatabase {
     /// Images of the pages that are not all zero, in order.
     pub pages: Vec<(PageNumber, Vec<u8>)>,

@@ -38,7 +38,7 @@ const CLEANED_PAGES: usize = 256;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The online defragmentation of one database.
+/// Online defragmentation of one database.
 pub(crate) struct Defragmentation {
     pub(super) file: Arc<DatabaseFile>,
     services: Arc<Services>,

@@ -7,7 +7,7 @@ use crate::pace::MaintenanceThrottle;
 use crate::scan::MaintenanceTurn;
 use crate::window::MaintenanceWindow;
 
-/// Action of online defragmentation on a tree's leaves.
+/// How online defragmentation rearranges a tree's leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefragKind {
     /// Merges sparse leaves in all trees, from the last leaf of each tree to the first. ESE: version 1.

@@ -32,7 +32,7 @@ pub struct DefragProgress {
     pub failure: Option<String>,
 }
 
-/// A position in a pass.
+/// A position within a defragmentation pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefragPosition {
     /// The current tree. All trees with smaller ids are done.
@@ -73,7 +73,7 @@ pub(crate) struct DefragState {
     pub queue: Vec<QueuedTree>,
 }
 
-/// Storage of the defragmentation state in the database.
+/// Loads and stores the defragmentation state in the database.
 pub(crate) trait DefragStateStore: Send + Sync {
     /// Returns the most recently stored state.
     fn load(&self) -> Result<Option<DefragState>>;

@@ -1,6 +1,6 @@
 //! Events of online defragmentation.
 
-/// Event in a pass of online defragmentation.
+/// An event reported during an online defragmentation pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefragEvent {
     /// 700: a pass has started.
@@ -52,7 +52,7 @@ pub struct LayoutReport {
     pub pages_moved: u64,
 }
 
-/// Report on a pass of online defragmentation, including the totals for all passes since the database was created.
+/// Report on an online defragmentation pass, including the totals for all passes since the database was created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragReport {
     /// Start time of the pass, in milliseconds since 1970 UTC.
@@ -75,7 +75,7 @@ pub struct DefragReport {
     pub total: DefragTotals,
 }
 
-/// Totals for all completed passes of online defragmentation.
+/// Totals for all completed online defragmentation passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragTotals {
     /// Number of completed passes.

@@ -21,7 +21,7 @@ pub struct PageDivergence {
     pub copy_time: DbTime,
 }
 
-/// Kind of difference between two pages. The side with the older page has lost a write.
+/// How the two sides' versions of a page differ. The side with the older page has lost a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DivergenceKind {
     /// 538: the active side's page is older.

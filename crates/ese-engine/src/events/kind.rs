@@ -271,7 +271,7 @@ impl EventKind {
     }
 }
 
-/// A damaged page that was read.
+/// A damaged page that was detected by a read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageDamage {
     /// Path of the file.

@@ -29,7 +29,7 @@ pub use self::replication::CopyEvent;
 pub use self::snapshot::SnapshotEvent;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
-/// Interface that receives the events of an instance. Any engine thread may call it. Implementations must
+/// Interface that receives the events reported by an instance. Any engine thread may call it. Implementations must
 /// return quickly, and must not call the engine.
 pub trait EventSink: Send + Sync {
     /// Receives one event.

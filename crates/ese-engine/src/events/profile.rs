@@ -28,7 +28,7 @@ pub enum EventProfile {
     Modern,
 }
 
-/// Stage of a pass that an event reports.
+/// The stage of a pass, as reported by an event.
 #[derive(Clone, Copy)]
 pub(super) enum PassStage {
     Started,

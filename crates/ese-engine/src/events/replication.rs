@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ese_format::PageNumber;
 
-/// Event of a passive database copy.
+/// An event reported for a passive database copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopyEvent {
     /// The copy now receives the current log as it is written. ESE has no event for this.

@@ -1,6 +1,6 @@
 //! Events of a snapshot of an instance's files.
 
-/// Event of a snapshot. ESE: shadow copy.
+/// An event reported while a snapshot is taken. ESE: shadow copy.
 #[doc(alias = "shadow copy")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum SnapshotEvent {

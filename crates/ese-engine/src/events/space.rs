@@ -28,7 +28,7 @@ pub struct TrimReport {
     pub page_bytes: u64,
 }
 
-/// Event of an operation that returns a database's free space to the file system.
+/// An event reported while a database's free space is returned to the file system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpaceEvent {
     /// 740: free space inside the file is being returned.

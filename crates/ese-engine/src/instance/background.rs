@@ -11,7 +11,7 @@ use crate::Result;
 use crate::background_thread::become_background_thread;
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 
-/// Background work of one instance.
+/// Runs the background work of one instance.
 #[derive(Default)]
 pub(crate) struct BackgroundWork {
     /// Shared threads. If `None`, the instance starts its own threads.

@@ -44,7 +44,7 @@ const MAX_WAIT_REASON_CHARS: usize = 500;
 const UNREADABLE: &str = "failed to read the registration of the copy; run jetcell replicate for the copy, \
  or remove its .copy file";
 
-/// Registration of one copy: the logs that it needs, and its state.
+/// A copy's registration, with the logs it needs and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyRegistration {
     /// Id of the copy, which consists of letters and digits.

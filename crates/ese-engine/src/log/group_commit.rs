@@ -68,14 +68,14 @@ impl GroupCommit {
     }
 }
 
-/// Purpose for which a thread waits for durability.
+/// Why a thread is waiting for log records to become durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitPurpose {
     Commit,
     Flush,
 }
 
-/// Result of a wait.
+/// Result of waiting for log records to become durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitResult {
     /// The records are durable, or the log has failed.

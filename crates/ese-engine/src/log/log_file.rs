@@ -44,7 +44,7 @@ impl LogVersion {
     }
 }
 
-/// Name of the file that is being written.
+/// Which name the log file being written currently has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameState {
     /// The name of a prepared file, because its generation has only just been entered.

@@ -13,7 +13,7 @@ pub(in crate::log) struct LogHolds {
     held: Mutex<BTreeMap<Generation, usize>>,
 }
 
-/// Guard that retains the logs of a stream, from one generation on, until it is dropped.
+/// Guard that retains a stream's logs, from one generation onwards, until it is dropped.
 pub struct LogHold {
     holds: Arc<LogHolds>,
     from: Generation,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ese_format::Generation;
 use jetcell_vfs::FileStem;
 
-/// Format of a stream's file names, apart from the base name. The default is the format that Exchange uses.
+/// Format of a stream's file names, excluding the base name. The default is the format used by Exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogNameFormat {
     /// Whether the names of archived logs have 5 digits instead of 8. Some Windows components use such names.
@@ -39,7 +39,7 @@ impl LogNameFormat {
     }
 }
 
-/// File names of a stream with a particular directory and base name.
+/// File names for a log stream with a particular directory and base name.
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,

@@ -61,7 +61,7 @@ impl SegmentRun {
     }
 }
 
-/// Buffer for segments that were appended but that the writer has not taken yet.
+/// Buffer for segments that have been appended but not yet taken by the writer.
 pub(super) struct SegmentBuffer {
     /// Position of the first byte of the open segment.
     open: LogPosition,

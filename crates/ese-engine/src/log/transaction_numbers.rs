@@ -4,7 +4,7 @@ use ese_format::log::record::{Begin0, BeginLevels, Commit0, LogRecord};
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Mutex, MutexGuard};
 
-/// Sequence of numbers for begins and commits, as Begin0 and Commit0 records store them. ESE: `trxNewest`.
+/// Assigns the sequence numbers that Begin0 and Commit0 records store. ESE: `trxNewest`.
 #[derive(Debug)]
 pub struct TransactionNumbers {
     /// Held while a number is assigned. The holder must never wait.

@@ -32,7 +32,7 @@ use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
 
-/// Reason why an attempt ended.
+/// Why an attempt to execute a group was aborted.
 pub(crate) enum GroupAbort {
     /// This page must be read before the attempt is retried.
     NotCached(PageNumber),
@@ -46,7 +46,7 @@ impl From<Error> for GroupAbort {
     }
 }
 
-/// Result of an operation inside a group.
+/// Result type for operations inside a group.
 pub(crate) type GroupResult<T> = std::result::Result<T, GroupAbort>;
 
 /// An uncommitted change to several pages.

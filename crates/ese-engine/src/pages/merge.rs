@@ -201,7 +201,7 @@ pub(crate) struct PathChange {
     pub flags: MergeFlags,
 }
 
-/// Description of a leaf merge.
+/// Parameters of a leaf merge.
 pub(crate) struct LeafMerge<'a> {
     pub kind: u8,
     pub page: PageNumber,

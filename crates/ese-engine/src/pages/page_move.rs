@@ -32,7 +32,7 @@ pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied
     page.replace_data(line, &child).map_err(|_| NO_ROOM)
 }
 
-/// Description of a leaf move.
+/// Parameters of a leaf move.
 pub(crate) struct LeafMove {
     pub page: PageNumber,
     /// Destination page, which the tree has allocated from its available space in this group.

@@ -62,7 +62,7 @@ pub(crate) fn is_split_operation(record: &LogRecord) -> bool {
     record.node_change().is_some_and(|node| node.page.before == NO_TIME)
 }
 
-/// The new database times of the pages of a group.
+/// New database times for the pages in a group.
 #[derive(Default)]
 pub(super) struct PageTimes {
     times: BTreeMap<PageNumber, DbTime>,

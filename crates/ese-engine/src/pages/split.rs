@@ -170,7 +170,7 @@ pub(crate) fn separator_at(
     right.get(..common + 1).map(<[u8]>::to_vec)
 }
 
-/// The insert that makes the split necessary.
+/// The insert that requires a page to be split.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitInsert<'a> {
     pub incoming: IncomingNode<'a>,

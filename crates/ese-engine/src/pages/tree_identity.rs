@@ -14,7 +14,7 @@ pub(crate) fn new_page_flags(flags: u32) -> PageFlags {
     (PageFlags::from_bits_retain(flags) | PageFlags::NEW_RECORD) - PageFlags::FLUSH_TYPE
 }
 
-/// Identifier of a tree, or of one of its space trees, in pages and log records.
+/// Identifies a tree, or one of its space trees, in pages and log records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeIdentity {
     pub root: PageNumber,

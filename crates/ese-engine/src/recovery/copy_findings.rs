@@ -19,7 +19,7 @@ pub struct PageComparison {
     pub comparison: ComparisonResult,
 }
 
-/// Image of a page at a log position.
+/// A page image as of a log position.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExchangedPage {
     /// Signature of the database.
@@ -65,7 +65,7 @@ pub struct UnreplayedPage {
     pub damage: String,
 }
 
-/// Findings of the replay of a copy since the last call to [`Replayer::take_findings`].
+/// Findings from replaying a copy since the last call to [`Replayer::take_findings`].
 #[derive(Default)]
 pub struct ReplayFindings {
     /// Pages that were compared, in log order for each database.

@@ -21,7 +21,7 @@ use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// Recovery of one log.
+/// Recovers one log.
 pub(super) struct LogRecovery<'a> {
     core: &'a Arc<Core>,
     options: &'a InstanceOptions,

@@ -61,7 +61,7 @@ fn redo_threads(options: &InstanceOptions) -> usize {
     }
 }
 
-/// Statistics of a recovery.
+/// Statistics about one recovery.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverySummary {
     /// Whether recovery ran because the log had not ended cleanly.

@@ -14,7 +14,8 @@ use crate::Result;
 use crate::events::{EventKind, EventReporter};
 use crate::log::LogReader;
 
-/// Redo of a log in progress. Passes page changes to [`Redo`], and records about whole databases to [`Attacher`].
+/// State of a log replay in progress. Passes page changes to [`Redo`], and records about whole databases to
+/// [`Attacher`].
 pub(super) struct Replay {
     reader: Arc<LogReader>,
     pub redo: Redo,

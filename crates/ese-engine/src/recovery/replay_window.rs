@@ -48,7 +48,7 @@ impl BufferedRecord {
     }
 }
 
-/// Payloads of records, by the start position of the record.
+/// Record payloads, indexed by the start position of the record.
 #[derive(Default)]
 pub(super) struct Payloads {
     payloads: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
@@ -136,7 +136,7 @@ fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     }
 }
 
-/// Consecutive log records, within a memory limit.
+/// A run of consecutive log records that fits within a memory limit.
 #[derive(Default)]
 pub(super) struct ReplayWindow {
     pub records: Vec<BufferedRecord>,

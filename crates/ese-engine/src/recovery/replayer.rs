@@ -65,7 +65,7 @@ pub struct ReplaySummary {
     pub attached: Vec<PathBuf>,
 }
 
-/// Replayer that updates databases using another engine's logs. Further logs can be replayed later.
+/// Updates databases by replaying another engine's logs. More logs can be replayed later.
 ///
 /// ```
 /// use ese_engine::*;

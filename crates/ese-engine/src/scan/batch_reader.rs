@@ -14,7 +14,7 @@ use crate::storage::DatabaseFile;
 /// Minimum length of a pause during which a scan releases its buffers.
 const BUFFER_RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
-/// A batch: its first page, its offset in the file, and its length in bytes.
+/// A batch of pages, given by its first page, its file offset, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageBatch {
     pub first: PageNumber,
@@ -22,7 +22,7 @@ pub(super) struct PageBatch {
     pub len: usize,
 }
 
-/// Source that batches are read from.
+/// Where batches are read from.
 pub(super) enum BatchSource {
     /// Reads the file directly, bypassing the cache. No page is known to be the newest version.
     File(Arc<dyn File>),

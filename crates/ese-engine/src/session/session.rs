@@ -10,7 +10,7 @@ use crate::table::{self, IndexDefinition, TableDefinition, rows};
 use crate::transaction::{ActiveTransaction, ReadView, TransactionHost};
 use crate::{Error, Result};
 
-/// Durability of a commit, which determines when the commit returns.
+/// How durable a commit must be before it returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMode {
     /// The commit returns when it is durable.
@@ -20,7 +20,7 @@ pub enum CommitMode {
     Lazy,
 }
 
-/// Identifier of a commit. The commit is durable once the log is durable up to this position, which is
+/// Identifies a commit. The commit is durable once the log is durable up to this position, which is
 /// [`LogPosition::MIN`] if the transaction changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommitId(pub LogPosition);

@@ -22,7 +22,7 @@ pub(crate) struct SpaceTrees {
     pub parent: Option<PageNumber>,
 }
 
-/// Guard that holds the lock for the space trees of a database.
+/// Guard that locks a database's space trees.
 pub(crate) struct SpaceLock<'a> {
     pub(super) file: &'a Arc<DatabaseFile>,
     _guard: MutexGuard<'a, ()>,

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// Maximum depth of a space tree.
 const MAX_DEPTH: usize = 12;
 
-/// Location of an extent in a space tree.
+/// An extent and its location in a space tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtentLocation {
     pub page: PageNumber,

@@ -89,7 +89,7 @@ pub struct DatabaseFile {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// A locked database file that is not yet opened with [`DatabaseFile::open`].
+/// A locked database file that has not yet been opened with [`DatabaseFile::open`].
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
     pub logged_path: String,

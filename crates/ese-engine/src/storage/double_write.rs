@@ -51,7 +51,7 @@ const ENTRY: usize = 12;
 /// Size of the ring in bytes.
 const RING: u64 = 8 << 20;
 
-/// The side file of one database.
+/// The double-write side file of one database.
 pub(crate) struct DoubleWrite {
     database: Arc<dyn File>,
     file: Arc<dyn File>,

@@ -10,7 +10,7 @@ use jetcell_vfs::{File, Vfs};
 use super::double_write::DoubleWrite;
 use crate::Result;
 
-/// Protection of a database against torn pages. A page is torn if a power cut interrupts its being written.
+/// How a database is protected against torn pages. A page is torn if a power cut interrupts its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TornPageProtection {
     /// No protection: the device must write each page atomically. ESE relies on this.

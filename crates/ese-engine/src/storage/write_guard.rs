@@ -12,8 +12,8 @@ use crate::Result;
 use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
-/// The newest generations that the header on disk names as required and as possibly committed. While the database is
-/// not in use, all generations are covered.
+/// The newest required and the newest possibly committed generation, according to the header on disk. While the
+/// database is not in use, all generations are covered.
 pub(super) struct HeaderGenerations {
     required: AtomicU32,
     committed: AtomicU32,

@@ -11,7 +11,7 @@ use crate::btree::Tree;
 use crate::transaction::ActiveTransaction;
 use crate::{Error, Result};
 
-/// Progress of the load: number of records read, total size of their entries in bytes, and number of index pages.
+/// Load progress: the number of records read, the total size of their entries in bytes, and the index page count.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct IndexProgress {
     pub records: u64,

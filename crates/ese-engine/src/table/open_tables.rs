@@ -17,7 +17,7 @@ use crate::catalog::SystemTables;
 use crate::transaction::{CommitNumber, ReadView, Services, Transaction};
 use crate::{Error, Result};
 
-/// Tables of a database that are in use. ESE: the hash of `FCB`s.
+/// The tables in use in one database. ESE: the hash of `FCB`s.
 pub(crate) struct OpenTables {
     pub system: Arc<SystemTables>,
     tables: Mutex<HashMap<TreeId, OpenTableEntry>>,

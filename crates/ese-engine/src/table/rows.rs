@@ -274,7 +274,7 @@ fn check_settled(tree: &Arc<Tree>, view: &ReadView) -> Result<()> {
     }
 }
 
-/// A column and the bytes of its value. `None` is null.
+/// A column and its raw value bytes, or `None` for null.
 pub(super) type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
 pub(super) type RawValues<'t> = SmallVec<[RawValue<'t>; 4]>;
 

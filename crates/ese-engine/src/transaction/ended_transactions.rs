@@ -12,7 +12,7 @@ use crate::cache::AttachedFileId;
 use crate::sharded::Sharded;
 use crate::storage::{CheckpointPin, CheckpointPins};
 
-/// The state of an ended transaction that cleanup needs.
+/// An ended transaction, with the state needed for its cleanup.
 pub(crate) struct EndedTransaction {
     /// Commit number of the transaction. Its history can be removed once the oldest snapshot is greater than this
     /// number.

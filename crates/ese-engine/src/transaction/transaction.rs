@@ -10,7 +10,7 @@ use jetcell_sync::Mutex;
 use crate::log::TransactionNumbers;
 use crate::sharded::{ShardIndex, Sharded};
 
-/// A commit's number in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
+/// A commit's sequence number. A snapshot sees all commits with smaller numbers. ESE: `TRX`.
 #[doc(alias = "TRX")]
 pub type CommitNumber = u64;
 

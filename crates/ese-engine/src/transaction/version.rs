@@ -9,7 +9,7 @@ use jetcell_sync::Mutex;
 use super::Transaction;
 use crate::cache::AttachedFileId;
 
-/// Effect of a change on its node.
+/// How a change affects its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionChange {
     /// The record was inserted. The insert can reuse a node that was flagged deleted.

@@ -92,7 +92,7 @@ impl ByteCounter {
     }
 }
 
-/// Store of all node versions in an instance.
+/// Stores all node versions in an instance.
 pub struct VersionStore {
     shards: Vec<CachePadded<Shard>>,
     replaces: CachePadded<ActiveReplaces>,

@@ -74,7 +74,7 @@ pub mod extra {
     pub const LOCALE_NAME: ColumnId = ColumnId(261);
 }
 
-/// Reason why a record cannot be decoded as a catalog row.
+/// Error returned when a record cannot be decoded as a catalog row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CatalogError {
     /// The bytes are not a valid record.

@@ -16,7 +16,7 @@ mod xpress;
 
 use thiserror::Error;
 
-/// Reason why stored bytes cannot be decompressed.
+/// Error returned when stored bytes cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CompressionError {
     /// The value uses a scheme that this crate does not support.

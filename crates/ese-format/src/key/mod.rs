@@ -29,7 +29,7 @@ use crate::record::{Column, ColumnId, RecordError};
 /// Default maximum length of a key in bytes. ESE: `JET_cbKeyMost_OLD`.
 pub const DEFAULT_MAX_KEY_LEN: usize = 255;
 
-/// Reason why a key cannot be constructed.
+/// Error returned when a key cannot be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The column is Unicode text, whose sort order is defined by tables inside Windows.
@@ -78,7 +78,7 @@ impl Default for KeyLimits {
     }
 }
 
-/// Value of one key column.
+/// A key column with its value and sort order.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyPart<'a> {
     /// Key column.

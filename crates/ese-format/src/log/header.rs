@@ -79,7 +79,7 @@ layout! {
 }
 const _: () = assert!(4 + <LogHeader as BinaryLayout>::FIXED == 2719);
 
-/// Reason why a segment cannot be decoded as the header of a log.
+/// Error returned when a segment cannot be decoded as a log header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogHeaderError {
     /// The input is shorter than a header.

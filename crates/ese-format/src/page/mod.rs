@@ -62,7 +62,7 @@ pub(crate) struct PageHeader {
     flags: U32,
 }
 
-/// Second header of 16 and 32 KiB pages, following the first. ESE: `CPAGE::PGHDR2`.
+/// Second header on 16 and 32 KiB pages, following the first. ESE: `CPAGE::PGHDR2`.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct LargePageHeader {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Number of a column in its table. Its range determines the storage class of the column. ESE: `FID`.
+/// A column number within a table. Its range determines the column's storage class. ESE: `FID`.
 #[doc(alias = "FID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);

@@ -2,7 +2,7 @@
 
 use crate::long_value::LongValueId;
 
-/// Content of a record for one column.
+/// The stored value of one column in a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnValue<'a> {
     /// The column is not stored, so its default applies. If there is no default, the column is null.
@@ -21,7 +21,7 @@ pub enum ColumnValue<'a> {
     Multi(Vec<MultiValue<'a>>),
 }
 
-/// One of several values of a multi-valued column.
+/// One value in a multi-valued column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MultiValue<'a> {
     /// Bytes of the value.

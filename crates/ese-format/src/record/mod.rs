@@ -42,7 +42,7 @@ const SKELETON_LEN: usize = 4;
 /// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
-/// Reason why bytes cannot be decoded as a table record, or why values cannot be encoded.
+/// Error returned when bytes cannot be decoded as a table record, or when values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The record is shorter than its offsets require.

@@ -7,7 +7,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::{CodePage, Column, ColumnType};
 
-/// A typed value of a column.
+/// A typed column value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// The null value.
@@ -44,7 +44,7 @@ pub enum Value {
     Text(String),
 }
 
-/// Reason why bytes cannot be decoded as a value, or why a value cannot be encoded.
+/// Error returned when bytes cannot be decoded as a value, or when a value cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ValueError {
     /// The value's length does not match its type.

@@ -12,7 +12,7 @@ use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};
 
-/// Permitted access to an assembled array.
+/// Access mode for an assembled array.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ArrayAccess {
     /// The array can be read and written.

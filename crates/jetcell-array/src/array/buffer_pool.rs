@@ -15,7 +15,7 @@ const MAX_POOLED_BYTES: usize = 64 << 20;
 /// Maximum number of pooled buffers for single blocks.
 const MAX_POOLED_BLOCKS: usize = 16384;
 
-/// Buffers that are not in use by any transfer.
+/// Pool of buffers that are not in use by any transfer.
 #[derive(Default)]
 pub(super) struct BufferPool {
     /// Pooled buffers in ascending order of capacity. The number tells when a buffer was last returned, as a value of

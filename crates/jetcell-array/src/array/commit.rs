@@ -14,17 +14,17 @@ use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{JournalEntry, JournalImage, MemberId};
 use crate::shared_block::SharedBlock;
 
-/// New content for some columns of a row.
+/// New contents for some columns of a row, by column number.
 pub(super) type NewColumns = BTreeMap<usize, SharedBlock>;
 
-/// New content and new record of a cell.
+/// A cell's new contents and its new block record.
 pub(super) struct CellWrite {
     pub cell: usize,
     pub record: BlockRecord,
     pub block: SharedBlock,
 }
 
-/// Writes grouped by device. Each has its row, a cell's new content, and the mask of all written cells in the row.
+/// Writes grouped by device. Each consists of a row, a cell write, and a mask of all cells written in that row.
 pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
 /// Number of commits that are written in place again at startup after a crash.

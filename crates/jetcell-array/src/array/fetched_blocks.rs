@@ -15,7 +15,7 @@ use crate::integrity::{CellState, RowState};
 /// Location of a block on a member: device and offset.
 pub(crate) type BlockLocation = (usize, u64);
 
-/// Blocks that were fetched but not released yet.
+/// Blocks that have been fetched but not yet released.
 #[derive(Default)]
 pub(super) struct FetchedBlocks {
     /// Segments, sorted by device and offset.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::Clock;
 
-/// Meter for the latency of a load's reads and flushes, so that concurrent maintenance can be throttled.
-/// Clones share the measurement.
+/// Measures the latency of a workload's reads and flushes, for throttling concurrent maintenance. Clones share the
+/// measurement.
 #[derive(Clone)]
 pub struct LoadMeter(Arc<SharedLoadMeter>);
 

@@ -22,7 +22,7 @@ pub enum MemberPurpose {
     DataColumns,
 }
 
-/// Requirements for files that become members of an array.
+/// Requirements that a file must meet to become a member of an array.
 #[derive(Clone)]
 pub struct MemberRequirements {
     vfs: Arc<dyn Vfs>,

@@ -21,8 +21,8 @@ const CAPACITY: usize = 4096;
 /// which may have stopped.
 const MAX_READS_AHEAD: usize = 8;
 
-/// Record blocks by device and zone. A cached block differs from the block on its member only while an operation
-/// writes it.
+/// A cache of record blocks, indexed by device and zone. A cached block differs from the block on its member only
+/// while an operation writes it.
 #[derive(Default)]
 pub(crate) struct RecordCache {
     blocks: BTreeMap<(usize, u64), IoBuffer>,

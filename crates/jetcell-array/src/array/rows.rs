@@ -10,7 +10,7 @@ use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
-/// Cells of a row with their correct content.
+/// The cells of a row, with their correct contents.
 pub(crate) struct WholeRow {
     /// Content by cell number. Cells that were not needed are zeros.
     pub cells: Vec<IoBuffer>,

@@ -17,7 +17,7 @@ pub enum ArrayState {
     Stopped,
 }
 
-/// State of a slot of an array.
+/// State of a slot in an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
     /// The slot has a member with all blocks.
@@ -41,7 +41,7 @@ impl SlotState {
     }
 }
 
-/// A slot of an array, its members, and the progress of a rebuild or copy.
+/// An array slot, its members, and the progress of a rebuild or copy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotStatus {
     /// State of the slot.

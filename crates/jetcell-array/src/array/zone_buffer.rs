@@ -21,7 +21,7 @@ const ZONES_PER_READ: u64 = 4;
 /// even if the other blocks of the buffer were replaced.
 const MAX_ADOPTED_BYTES: usize = 32 << 20;
 
-/// Rows of a zone, and the content of the blocks written so far.
+/// Buffers rows of a zone, with the contents of the blocks written so far.
 pub(crate) struct ZoneBuffer {
     layout: ArrayLayout,
     /// Rows in ascending order.

@@ -7,7 +7,7 @@ use crate::integrity::generation_after;
 /// Maximum number of zones that are remembered.
 const MAX_ZONES: usize = 1 << 18;
 
-/// Generations of zones in which all cells of all rows have the same generation.
+/// The generation of each zone whose cells all share a single generation.
 #[derive(Default)]
 pub(super) struct ZoneGenerations {
     generations: BTreeMap<u64, u64>,

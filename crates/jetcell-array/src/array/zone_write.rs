@@ -14,10 +14,10 @@ use crate::kernels::Kernel;
 use crate::member::MemberDevice;
 use crate::shared_block::SharedBlock;
 
-/// A row that nothing refers to, and its new content by column.
+/// An unreferenced row, and its new contents by column.
 pub(crate) type FreeRow = (u64, Vec<SharedBlock>);
 
-/// Parameters from which the records and the parity of rows are computed.
+/// Parameters for computing the block records and parity of rows.
 pub(super) struct RowEncoder {
     array: u128,
     layout: ArrayLayout,
@@ -25,7 +25,7 @@ pub(super) struct RowEncoder {
     kernel: Kernel,
 }
 
-/// A write of rows in one zone. The buffers of a slot contain the blocks for its member.
+/// A write to rows of one zone. Each slot's buffers contain the blocks for its member.
 pub(super) struct ZoneWrite {
     /// Rows in ascending order.
     rows: Vec<u64>,

@@ -5,7 +5,7 @@ use super::{BLOCK, RaidLevel, RedundancyCode, ZONE_ROWS};
 /// Number of the first parity cell, as stored in its record.
 const STORED_PARITY: u16 = 0x8000;
 
-/// Mapping of the blocks of an array to rows, cells and slots.
+/// Maps an array's blocks to rows, cells and slots.
 ///
 /// Chunks of consecutive blocks are distributed in turn over the slots with which the array was created. Parity
 /// rotates over these slots (left symmetric), except for RAID-DP. A slot that was added later is an additional data

@@ -10,19 +10,19 @@ use crate::geometry::{MAX_DATA_COLUMNS, MAX_NUMBER};
 /// at all.
 pub(crate) const RECORD_BYTES: usize = 64;
 
-/// Description of the last write to a block. A record of 64 zeros means that the block was never written and reads as
+/// Describes the last write to a block. A record of 64 zeros means that the block was never written and reads as
 /// zeros.
 ///
 /// ```text
 /// offset  bytes
 ///      0      8  checksum (XXH3) of the block
-///      8      8  row: finds misdirected writes
-///     16      8  generation of the row when this block was written: finds lost writes
-///     24     28  parity blocks: low byte of the generation of each data column, 0 if never written; else zeros
+///      8      8  row, to detect misdirected writes
+///     16      8  row generation when this block was written, to detect lost writes
+///     24     28  parity blocks: low byte of the generation of each data column, 0 if never written; otherwise zeros
 ///     52      4  array
 ///     56      2  cell of the row: data column, or 0x8000 + parity block
 ///     58      2  zeros
-///     60      4  seal: checksum of the bytes before
+///     60      4  seal: checksum of the preceding bytes
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -37,7 +37,7 @@ pub(crate) struct BlockRecord {
     seal: U32,
 }
 
-/// Content of a record's location.
+/// Contents of the location where a block's record is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordSlot {
     /// The block was never written.

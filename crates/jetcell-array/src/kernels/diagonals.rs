@@ -17,8 +17,8 @@ type Symbol = [u8; SYMBOL];
 /// Content of an empty column.
 static ZEROS: [Symbol; SYMBOLS] = [[0; SYMBOL]; SYMBOLS];
 
-/// Input and output of the loop for symbols of 256 bytes. Columns may be empty. A column's index is its position in
-/// the row.
+/// Inputs and outputs of the inner loop for 256-byte symbols. Columns may be empty. A column's index is its position
+/// in the row.
 pub(super) struct SymbolSums<'a> {
     rows: &'a mut [Symbol],
     diagonals: &'a mut [Symbol],

@@ -33,7 +33,7 @@ enum InstructionToken {
     Avx512(pulp::x86::V4),
 }
 
-/// Inner loops for parity calculations, for one instruction set that this processor supports.
+/// Inner loops for parity calculations, using one instruction set that this processor supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(InstructionToken);
 

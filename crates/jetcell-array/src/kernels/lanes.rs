@@ -5,7 +5,7 @@ use std::array::from_fn;
 /// Size in bytes of the words by which vectors are shifted.
 pub(super) const WORD: usize = 16;
 
-/// Operations on vectors of bytes. Values can only be created if the processor supports the instructions, so the
+/// Operations on byte vectors. Values can only be created if the processor supports the instructions, so the
 /// operations are safe.
 pub(super) trait Lanes: Copy {
     /// A vector of [`Lanes::WIDTH`] bytes.

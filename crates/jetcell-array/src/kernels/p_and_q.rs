@@ -7,8 +7,8 @@ type BlockRuns = [[u8; RUN]; BLOCK / RUN];
 
 static ZEROS: BlockRuns = [[0; RUN]; BLOCK / RUN];
 
-/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MAX_COLUMNS`] columns. Columns may be
-/// empty. A column's index is its position in the row.
+/// Inputs and outputs of the inner loop for 4096-byte blocks and at most [`PAndQ::MAX_COLUMNS`] columns. Columns may
+/// be empty. A column's index is its position in the row.
 pub(super) struct PAndQ<'a> {
     columns: &'a [&'a [u8]],
     p: &'a mut BlockRuns,

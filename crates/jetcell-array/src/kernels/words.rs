@@ -14,9 +14,10 @@ const FIRST_GROUP_COLUMNS: usize = 8;
 /// including those that the processor prefetches, into different sets.
 const RUNS_AHEAD: usize = 4;
 
-/// Input and output of the loop for symbols of 16 bytes. Column c is added to the diagonals as a whole, at an offset
-/// of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty. A
-/// column's index is its position in the row. If `SPLIT` is set, a pass over more than eight columns has two groups.
+/// Inputs and outputs of the inner loop for 16-byte symbols. Column c is added to the diagonals as a whole, at an
+/// offset of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty.
+/// A column's index is its position in the row. If `SPLIT` is set, a pass over more than eight columns has two
+/// groups.
 pub(super) struct WordParity<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],

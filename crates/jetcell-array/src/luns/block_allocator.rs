@@ -21,7 +21,7 @@ pub(super) struct BlockAllocation {
     pub whole_rows: BTreeSet<u64>,
 }
 
-/// Allocator of the blocks of an array. It contains the blocks in use and the zones of the window.
+/// Allocates an array's blocks. It tracks the blocks in use and the zones in the window.
 pub(super) struct BlockAllocator {
     layout: ArrayLayout,
     columns: usize,

@@ -16,7 +16,7 @@ pub(super) const FAN_OUT: usize = 256;
 /// Size of a pointer in bytes.
 const POINTER_BYTES: usize = BLOCK / FAN_OUT;
 
-/// Pointer to a block of the array, with the consistency point that wrote the block. Block 0 stands for a hole.
+/// Pointer to an array block, with the consistency point that wrote the block. Block 0 stands for a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct BlockPointer {
     pub block: u64,
@@ -81,12 +81,12 @@ impl MapNode {
     }
 }
 
-/// Source of the nodes of a block map.
+/// Provides the nodes of a block map.
 pub(super) trait MapNodeSource {
     fn node(&mut self, block: u64) -> Result<Arc<MapNode>>;
 }
 
-/// Looks up blocks one after the other. For consecutive lookups in the same leaf node, the node is read only once.
+/// Looks up blocks one after another. For consecutive lookups in the same leaf node, the node is read only once.
 pub(super) struct MapLookup {
     root: BlockPointer,
     height: u32,

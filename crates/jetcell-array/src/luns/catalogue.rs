@@ -32,7 +32,7 @@ pub(super) struct SnapshotEntry {
     pub root: BlockPointer,
 }
 
-/// A LUN and its snapshots.
+/// Catalogue entry for a LUN and its snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LunEntry {
     pub id: LunId,
@@ -62,17 +62,17 @@ impl LunEntry {
 /// offset  bytes
 ///      0      8  "JETLUNS2"
 ///      8      8  checksum (XXH3) from byte 16 to the end
-///     16      8  bytes from the start to the end
-///     24      8  number of this state; of two catalogues, the one with the higher number is current
-///     32      8  number of the state that the records of the write log follow
-///     40      8  number of the state after which the file of the write log was created
-///     48      8  1 if the volume was shut down: the write log is not needed
-///     56      8  identity of the next LUN
-///     64      8  bytes of the write log; 0: an earlier version created the log. Catalogues with the
-///                magic "JETLUNS1" lack this number
-///     72         zones in which whole rows may be written next: their number (8), each zone (8)
-///                LUNs: their number (8); for each: identity (8), name, blocks (8), root (16), floor (8), snapshots
-///                snapshots: their number (8); for each: name, created (8), consistency point (8), root (16)
+///     16      8  total length in bytes
+///     24      8  state number; the catalogue with the highest state number is current
+///     32      8  number of the state that the write log records follow
+///     40      8  number of the state after which the write log file was created
+///     48      8  1 if the volume was shut down cleanly, in which case the write log is not needed
+///     56      8  ID of the next LUN
+///     64      8  write log size in bytes; 0 if the log was created by an earlier version. Catalogues with the
+///                magic "JETLUNS1" lack this field
+///     72         zones in which whole rows may be written next: count (8), zone numbers (8 each)
+///                LUNs: count (8); for each: ID (8), name, blocks (8), root (16), floor (8), snapshots
+///                snapshots: count (8); for each: name, created (8), consistency point (8), root (16)
 ///                names: length (8), bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -16,7 +16,7 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 /// Number of zones cleaned in one step.
 const ZONES_PER_STEP: usize = 16;
 
-/// Result of one step of cleaning a LUN volume.
+/// Result of one cleaning step on a LUN volume.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleaningProgress {
     /// Number of blocks that were moved.

@@ -28,7 +28,7 @@ enum BlockContent<'volume> {
     Hole,
 }
 
-/// A LUN of a volume, open for reads and writes.
+/// A LUN in a volume, open for reading and writing.
 pub struct Lun<'volume> {
     volume: &'volume mut LunVolume,
     id: LunId,

@@ -99,7 +99,7 @@ enum PendingBlock {
     Hole,
 }
 
-/// A volume of LUNs on an array. It can be used by only one thread at a time.
+/// A volume on an array that stores LUNs. Only one thread at a time can use it.
 pub struct LunVolume {
     array: Array,
     catalogue: LunCatalogue,

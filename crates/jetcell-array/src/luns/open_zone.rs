@@ -17,7 +17,7 @@ use crate::array::ZoneBuffer;
 use crate::error::Result;
 use crate::shared_block::SharedBlock;
 
-/// The open zone, and the blocks of the array in its rows.
+/// The open zone and the array blocks in its rows.
 pub(super) struct LunOpenZone {
     zone: ZoneBuffer,
     /// Blocks of the array, in the order in which they are used.

@@ -4,7 +4,7 @@ use jetcell_sync::{Arc, Mutex};
 
 use super::LunVolume;
 
-/// A shared volume of LUNs. Clones refer to the same volume, and only one of them can use it at a time.
+/// A shared handle to a LUN volume. Clones refer to the same volume, and only one of them can use it at a time.
 #[derive(Clone)]
 pub struct SharedLuns(Arc<Mutex<LunVolume>>);
 

@@ -6,7 +6,7 @@ use super::catalogue::{LunEntry, SnapshotEntry, check_blocks, check_name};
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::BLOCK;
 
-/// Name, size and snapshots of a LUN.
+/// A LUN's name, size and snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LunStatus {
     /// Name of the LUN.
@@ -19,7 +19,7 @@ pub struct LunStatus {
     pub snapshots: Vec<SnapshotStatus>,
 }
 
-/// Name and creation time of a snapshot.
+/// A snapshot's name and creation time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotStatus {
     /// Name of the snapshot.

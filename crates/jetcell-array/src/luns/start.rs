@@ -14,7 +14,7 @@ use crate::array::Array;
 use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::BLOCK;
 
-/// Options for the write log of a volume.
+/// Options for a volume's write log.
 #[derive(Clone)]
 pub struct WriteLogOptions {
     /// File system that contains the log.

@@ -25,8 +25,8 @@ pub(super) const WRITE_THROUGH_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 /// Locations of the blocks below one node of a map. Block 0 stands for no block.
 type LeafLocations = Box<[u64; FAN_OUT]>;
 
-/// Blocks of LUNs that are on the array, but not in the block maps yet. The next consistency point puts them into the
-/// maps.
+/// LUN blocks that have been written to the array but are not in the block maps yet. The next consistency point adds
+/// them to the maps.
 #[derive(Default)]
 pub(super) struct WriteThroughBlocks {
     /// Leaves by LUN and leaf number, which is the index of the leaf's first block divided by the number of blocks

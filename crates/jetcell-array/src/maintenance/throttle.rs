@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::array::LoadMeter;
 
-/// Throttle that determines the size of array maintenance steps and the pauses between them.
+/// A throttle that sets the size of array maintenance steps and the pauses between them.
 ///
 /// If the load was slower than the target during a step, the pause is doubled. Otherwise it is shortened by a
 /// quarter, even if the load had no operations, because a single step without operations does not mean that the array

@@ -6,13 +6,13 @@ use crate::array::{Array, InFlightTransfers};
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::RowState;
 
-/// Rows of one zone with their states.
+/// The rows of one zone, with their states.
 pub(super) type ZoneStates = Vec<(u64, RowState)>;
 
 /// Function that returns which cells of a row are needed.
 type NeededCells<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
 
-/// A sequence of zones. The next zone is always read ahead.
+/// A sequence of zones that always reads one zone ahead.
 pub(super) struct ZonesAhead<'n> {
     /// Rows that have not been read yet.
     rest: Range<u64>,

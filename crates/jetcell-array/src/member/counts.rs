@@ -2,7 +2,7 @@
 
 use jetcell_vfs::TransferKind;
 
-/// Counters of member transfers for one purpose.
+/// Member transfer counters for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransferCounters {
     /// Number of read commands.
@@ -15,8 +15,8 @@ pub struct TransferCounters {
     pub blocks_written: u64,
 }
 
-/// Counters of member transfers by purpose. A command that transfers data or parity together with records counts as a
-/// data and parity command, but each of its blocks is counted under its own purpose.
+/// Member transfer counters, by purpose. A command that transfers data or parity together with records counts as a
+/// data and parity command. Each of its blocks is still counted under its own purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemberTransferCounters {
     /// Transfers of data and parity, made in place.
@@ -29,7 +29,7 @@ pub struct MemberTransferCounters {
     pub maintenance: TransferCounters,
 }
 
-/// Totals since an array was created, as stored in its superblocks.
+/// Totals since the array was created, as stored in its superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LifetimeTotals {

@@ -12,7 +12,7 @@ use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::RECORD_BYTES;
 
-/// Offsets of the parts of a member. They depend on the size of its journal.
+/// Offsets of a member's parts, which depend on its journal size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MemberLayout {
     journal_images: u32,
@@ -102,7 +102,7 @@ impl MemberLayout {
     }
 }
 
-/// An open member.
+/// An open array member.
 pub(crate) struct MemberDevice {
     pub member: MemberId,
     pub layout: MemberLayout,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Ranges in ascending order, which neither overlap nor touch each other.
+/// Ranges in ascending order that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Extents(Vec<Range<u64>>);
 

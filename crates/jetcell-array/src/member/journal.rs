@@ -13,7 +13,7 @@ use crate::integrity::BlockRecord;
 
 const MAGIC: [u8; 8] = *b"JETJRNL1";
 
-/// A block that is to be written in place.
+/// Journal entry for a block that is to be written in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct JournalEntry {
@@ -65,7 +65,7 @@ pub(crate) struct JournalHeader {
     pub entries: Vec<JournalEntry>,
 }
 
-/// An entry with its block.
+/// A journal entry with its block.
 pub(crate) struct JournalImage<'a> {
     pub entry: JournalEntry,
     pub block: &'a [u8],

@@ -14,10 +14,11 @@ const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
 const MAX_OPEN_RANGES: usize = 8;
 
-/// Number of a member within its array. Numbers are never reused; 0 stands for no member.
+/// A member's number within its array. Numbers are never reused; 0 means no member.
 pub(crate) type MemberId = u32;
 
-/// Configuration of an array, which must be known before any block can be read. It is the same on all members.
+/// An array's configuration, which must be known before any block can be read. All members store the same
+/// configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ArrayConfig {
     /// Identity of the array.
@@ -45,7 +46,7 @@ pub(crate) struct ArrayConfig {
     pub lifetime: LifetimeTotals,
 }
 
-/// Members of a slot, and the progress of a rebuild or copy.
+/// The members of a slot, and the progress of its rebuild or copy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct SlotConfig {
     /// Member with all blocks of the slot. 0 if it failed.

@@ -30,17 +30,17 @@ struct FileNode {
     extents: Vec<Range<u64>>,
 }
 
-/// The table of files, stored as follows:
+/// The file table, stored as follows:
 ///
 /// ```text
 /// offset  bytes
 ///      0      8  "JETFILES"
 ///      8      8  checksum (XXH3) from byte 16 to the end of the last file
-///     16      8  number of this state of the table; of two tables, the one with the higher number is current
-///     24      8  reserve: blocks of the array from here on were never written
-///     32      8  bytes from the start to the end of the last file
-///     40      8  files
-///     48         files: length of the name (8), of the file (8), number of extents (8), name,
+///     16      8  state number; the table with the highest state number is current
+///     24      8  reserve: array blocks from here on were never written
+///     32      8  length in bytes, up to the end of the last file
+///     40      8  number of files
+///     48         files: name length (8), file length (8), number of extents (8), name,
 ///                extents (start 8, end 8)
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

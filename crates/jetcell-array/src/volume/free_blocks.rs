@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Free blocks, in three groups: previously used, fresh, and past the reserve.
+/// The free blocks, in three groups: previously used, fresh, and past the reserve.
 pub(super) struct FreeBlocks {
     /// Free blocks that may have been written: a map from the start to the end of each range. The ranges neither
     /// overlap nor touch.

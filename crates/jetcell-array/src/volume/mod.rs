@@ -64,7 +64,7 @@ struct VolumeState {
     written: Arc<AtomicWriteCounters>,
 }
 
-/// Counters for writes to a volume's files since it was mounted.
+/// Counters for writes to a volume's files, since the volume was mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostWriteCounters {
     /// Number of writes.

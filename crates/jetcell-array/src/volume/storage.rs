@@ -13,7 +13,7 @@ use crate::luns::SharedLuns;
 /// Number of blocks that are cleared at a time.
 const CLEAR_BATCH: u64 = 64;
 
-/// Blocks that store the files of a volume.
+/// The block storage for a volume's files.
 pub(super) enum VolumeStorage {
     Array(Box<Array>),
     /// A LUN volume, and the name of the LUN that stores the files. Other LUNs may store files, too.

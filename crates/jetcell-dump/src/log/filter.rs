@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 use ese_format::PageNumber;
 use ese_format::log::record::LogRecord;
 
-/// Conditions that select the log records to dump. A record must match at least one entry of every list that
-/// is not empty.
+/// Conditions for selecting the log records to dump. A record must match at least one entry in every non-empty list.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
     /// Numbers that identify databases in the log.
@@ -95,7 +94,7 @@ fn last_page(first: PageNumber, count: u32) -> u32 {
     first.get().saturating_add(count.saturating_sub(1))
 }
 
-/// Running transaction of each session. Records without a begin number are assigned to their session's running
+/// The running transaction of each session. Records without a begin number belong to their session's running
 /// transaction.
 #[derive(Debug, Default)]
 pub(super) struct RunningTransactions {

@@ -20,7 +20,7 @@ const NOP: u8 = 0;
 /// Maximum length of a record in bytes. A record may contain two page images and some keys.
 const MAX_RECORD_LEN: usize = 1 << 20;
 
-/// A record that was read from the log.
+/// A record read from the log.
 pub(super) struct LoggedRecord {
     /// Position of the first byte of the record.
     pub(super) position: LogPosition,
@@ -29,13 +29,13 @@ pub(super) struct LoggedRecord {
     pub(super) bytes: Vec<u8>,
 }
 
-/// An event that occurs while a log is being read.
+/// An item read from a log: a record or a problem.
 pub(super) enum LogItem {
     Record(LoggedRecord),
     Problem(DumpProblem),
 }
 
-/// Number of segments of each kind.
+/// Segment counts, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct SegmentTotals {
     /// Number of valid segments with records.

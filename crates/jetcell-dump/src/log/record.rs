@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::reader::LoggedRecord;
 use crate::{DumpedValue, NamedValues};
 
-/// A record with its position and its fields.
+/// A log record's position and fields, as shown in a dump.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "record")]
 pub(super) struct RecordLine {

@@ -6,13 +6,13 @@ use std::fmt;
 use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
-/// Counters by record type, updated as records are read.
+/// Counters for each record type, updated as records are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecordCounters {
     kinds: BTreeMap<&'static str, (u64, u64)>,
 }
 
-/// Totals of all record types.
+/// Totals for all record types.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "stats")]
 pub(super) struct RecordStatistics {

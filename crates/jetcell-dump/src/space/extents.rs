@@ -11,7 +11,7 @@ use crate::database::{AdaptivePageSet, DumpedDatabase};
 use crate::output::DumpOutput;
 use crate::walk::{TreeWalk, WalkStep};
 
-/// Owned and available extents of a tree, each as its first and last page.
+/// A tree's owned and available extents, as (first page, last page) pairs.
 #[derive(Default)]
 pub(super) struct TreeExtents {
     pub(super) parent_root: u32,
@@ -163,7 +163,7 @@ impl std::fmt::Display for ExtentLine {
     }
 }
 
-/// Owned extents of all trees. A tree's extents lie inside those of its parent.
+/// The owned extents of all trees. A tree's extents lie within those of its parent.
 #[derive(Default)]
 pub(super) struct ExtentOwners {
     /// First page, last page, and index of the owning tree in the list of trees.
@@ -188,7 +188,7 @@ impl ExtentOwners {
     }
 }
 
-/// Looks up the innermost owner of a page. Pages must be queried in ascending order.
+/// Finds a page's innermost owner. Pages must be queried in ascending order.
 pub(super) struct SortedExtentOwners {
     extents: Vec<(u32, u32, usize)>,
     next: usize,

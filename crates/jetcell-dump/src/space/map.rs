@@ -11,7 +11,7 @@ const CELLS: u32 = 1024;
 const PER_LINE: usize = 64;
 const CLASSES: usize = 7;
 
-/// Use of a page, as shown on the map.
+/// How a page is used, as shown on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageClass {
     /// The page is listed as available.
@@ -30,7 +30,7 @@ pub(super) enum PageClass {
     Damaged,
 }
 
-/// Number of pages of each class in each cell.
+/// The number of pages in each cell, by page class.
 pub(super) struct SpaceMap {
     pages: u32,
     per_cell: u32,

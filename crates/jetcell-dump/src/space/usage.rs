@@ -8,7 +8,7 @@ use super::map::PageClass;
 use crate::Result;
 use crate::database::{AdaptivePageSet, DumpedDatabase};
 
-/// Header fields of a page that is in use.
+/// Header fields from a page that is in use.
 pub(super) struct UsedPage {
     pub(super) tree: TreeId,
     flags: PageFlags,
@@ -17,7 +17,7 @@ pub(super) struct UsedPage {
     contiguous: Option<bool>,
 }
 
-/// Totals over a tree's pages.
+/// Page usage totals for a tree.
 #[derive(Default)]
 pub(super) struct TreePageUsage {
     leaves: u64,

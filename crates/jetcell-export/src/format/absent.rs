@@ -11,7 +11,7 @@ use crate::rows::ExportedRow;
 use crate::table::SourceTable;
 use crate::value_files::ValueFiles;
 
-/// Placeholder for builds without the feature `parquet`.
+/// Placeholder for builds without the `parquet` feature.
 #[cfg(not(feature = "parquet"))]
 pub(crate) enum ParquetTable {}
 
@@ -30,7 +30,7 @@ impl ParquetTable {
     }
 }
 
-/// Placeholder for builds without the feature `sqlite`.
+/// Placeholder for builds without the `sqlite` feature.
 #[cfg(not(feature = "sqlite"))]
 pub(crate) enum SqliteFile {}
 

@@ -14,7 +14,7 @@ use crate::rows::ExportedRow;
 use crate::table::SourceTable;
 use crate::value_files::ValueFiles;
 
-/// Writes a single table.
+/// Writes a single table as CSV.
 pub(crate) struct CsvTable {
     writer: csv::Writer<OutputStream>,
     field: Vec<u8>,

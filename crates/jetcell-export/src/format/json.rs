@@ -12,7 +12,7 @@ use crate::table::{SourceTable, TableColumn};
 use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
 
-/// Writes a single table.
+/// Writes a single table as JSON Lines.
 pub(crate) struct JsonTable {
     stream: OutputStream,
     line: Vec<u8>,

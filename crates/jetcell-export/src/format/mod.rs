@@ -33,7 +33,7 @@ use crate::value::ExportedValue;
 /// Name of the column that marks rows flagged as deleted.
 pub(crate) const DELETED_COLUMN: &str = "_deleted";
 
-/// Output format of an export.
+/// An export's output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {
     /// Comma-separated values, RFC 4180, with a header line.
@@ -73,7 +73,7 @@ impl fmt::Display for ExportFormat {
     }
 }
 
-/// Error returned for a name that is not that of an [`ExportFormat`].
+/// Error returned if a name does not match any [`ExportFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {0}; use one of csv, jsonl, parquet, sqlite")]
 pub struct UnknownFormat(String);
@@ -89,7 +89,7 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Marker that replaces a value in an exported cell.
+/// A marker that replaces a value in an exported cell.
 pub enum ValueMarker<'v> {
     /// The value is in a separate file.
     File(&'v ValueFileRef),

@@ -29,7 +29,7 @@ const GROUP_BYTES: usize = 8 << 20;
 /// Maximum number of cells in a row group.
 const GROUP_CELLS: usize = 1 << 20;
 
-/// Writes a single table.
+/// Writes a single table as a Parquet file.
 pub(crate) struct ParquetTable {
     writer: SerializedFileWriter<OutputStream>,
     columns: Vec<ColumnBatch>,

@@ -22,7 +22,7 @@ use crate::value_files::ValueFiles;
 /// into one column as a JSON object.
 const MAX_COLUMNS: usize = 1990;
 
-/// Writes all tables.
+/// Writes all tables to a SQLite database.
 pub(crate) struct SqliteFile {
     connection: Connection,
     file: UnfinishedFile,

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 256;
 /// contain long names.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
-/// A tree of names. Uses about 100 bytes of memory per name.
+/// A tree of names, which uses about 100 bytes of memory per name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct NameHierarchy(HashMap<i64, (i64, Box<str>)>);
 

@@ -9,7 +9,7 @@ pub(crate) use hierarchy::NameHierarchy;
 
 use crate::value::ExportedValue;
 
-/// Names for a column's values.
+/// Names for the values in a column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ValueNames {
     /// Names for integers.

@@ -86,7 +86,7 @@ struct SchemaAttribute {
     single: bool,
 }
 
-/// Information about a directory's columns: the schema attributes by number, and the object names.
+/// The schema attributes by number, and the object names, of an Active Directory database.
 #[derive(Debug, Default)]
 pub(super) struct DirectorySchema {
     attributes: BTreeMap<u32, SchemaAttribute>,

@@ -14,7 +14,7 @@ use crate::names::ValueNames;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
 
-/// The application whose column names and formats are used.
+/// Which application's column names and formats to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ApplicationProfile {
     /// Names and types from the catalog.
@@ -34,7 +34,7 @@ pub enum ApplicationProfile {
     WebCache,
 }
 
-/// Information about a database's columns.
+/// Application-specific information about a database's columns.
 #[derive(Debug, Default)]
 pub(crate) struct ProfileKnowledge {
     /// True if the tables belong to Active Directory, whose Currency columns contain integers.

@@ -41,7 +41,7 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time-out for sending the queued messages at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Address of a NATS server and the credentials for it. Secrets are read only from files.
+/// NATS server address and credentials. Secrets are read only from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsAccess {
     /// Server addresses, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`, separated by commas.

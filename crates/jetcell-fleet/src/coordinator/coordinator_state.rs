@@ -10,7 +10,7 @@ use crate::message::{Barrier, HostHeartbeat};
 /// Format version.
 const VERSION: u32 = 1;
 
-/// A fleet host in the saved state of a coordinator.
+/// A fleet host, as stored in a coordinator's saved state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedMember {
     /// The host's last heartbeat.
@@ -23,7 +23,7 @@ pub struct SavedMember {
     pub stored: Option<Result<(), String>>,
 }
 
-/// State of a fleet's coordinator, as saved on disk.
+/// The state of a fleet coordinator, as saved on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoordinatorState {
     version: u32,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Barrier, HostCondition, HostHeartbeat, display_text, printable_start};
 use crate::result_transfer::ResultReceiver;
 
-/// Information about a fleet host that was declared lost.
+/// Details about a fleet host that was declared lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLoss {
     /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.

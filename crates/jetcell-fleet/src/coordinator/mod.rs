@@ -41,7 +41,7 @@ pub enum CoordinatorAction {
     Report(FleetEvent),
 }
 
-/// An event in a fleet that the coordinator reports.
+/// A fleet event that the coordinator reports.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FleetEvent {
     /// A host joined.
@@ -66,7 +66,7 @@ pub enum FleetEvent {
     BrokerRestored,
 }
 
-/// Reason why all hosts of a fleet stop early.
+/// Reason why all hosts in a fleet stop early.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -85,7 +85,7 @@ impl StopReason {
     }
 }
 
-/// Message counters of a fleet's coordinator.
+/// Message counters for a fleet coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageCounts {
     /// Number of messages received.
@@ -101,7 +101,7 @@ pub struct MessageCounts {
     pub ignored: u64,
 }
 
-/// The coordinator of a fleet. All times are in nanoseconds since 1970 on its clock.
+/// A fleet coordinator. All times are in nanoseconds since 1970 on its clock.
 #[derive(Debug)]
 pub struct Coordinator {
     config: FleetConfig,

@@ -13,7 +13,7 @@ const MAX_SKEW_PERCENT: f64 = 1.0;
 /// Minimum time during which all hosts measured, as a percentage of the shortest measurement.
 const MIN_OVERLAP_PERCENT: f64 = 99.0;
 
-/// The period during which all hosts with a result were measuring.
+/// The time window in which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CommonMeasurementWindow {
     /// Length of this period in seconds.

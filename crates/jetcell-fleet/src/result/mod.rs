@@ -22,7 +22,7 @@ pub use rows::HostOutcome;
 /// Format version.
 pub const FLEET_SCHEMA_VERSION: u32 = 1;
 
-/// Verdict on a fleet test.
+/// The verdict on a fleet test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetVerdict {
@@ -36,7 +36,7 @@ pub enum FleetVerdict {
     Incomplete,
 }
 
-/// Totals over all fleet hosts that have a result.
+/// Totals for all fleet hosts with a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FleetTotals {
     /// Database reads and writes per second.
@@ -59,7 +59,7 @@ pub struct FleetTotals {
     pub database_bytes: u64,
 }
 
-/// A fleet host's clock compared with the coordinator's clock, in milliseconds.
+/// Compares a fleet host's clock with the coordinator's clock, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostClock {
     /// The host's wall clock minus the coordinator's clock, accurate to within half of the round-trip time.
@@ -70,7 +70,7 @@ pub struct HostClock {
     pub moved_ms: f64,
 }
 
-/// Results of one fleet host.
+/// Results from one fleet host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
     /// Rank of the host.
@@ -180,7 +180,7 @@ pub struct FleetResult {
     pub peak_resident_bytes: Option<u64>,
 }
 
-/// Facts about a fleet run that the coordinator does not record itself.
+/// Information about a fleet run that the coordinator itself does not record.
 #[derive(Clone, Debug, Default)]
 pub struct RunMetadata {
     /// Start of the run, in RFC 3339 format.

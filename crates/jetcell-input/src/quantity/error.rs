@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Reason why a text is not a valid quantity. The message contains an example or the limits.
+/// Reason why text is not a valid quantity. The message contains an example or the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum QuantityError {

@@ -4,7 +4,7 @@ use super::QuantityError;
 use super::units::UnitFactor;
 use crate::shortened_name;
 
-/// Kind of a quantity: its units, and the policy for numbers without a unit.
+/// A kind of quantity: its units, its limits, and how to treat numbers without a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantityKind {
     unit: fn(&str) -> Option<UnitFactor>,

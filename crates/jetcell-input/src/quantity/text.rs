@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Text of a quantity in a file. A number is accepted too, so that a missing unit can be reported.
+/// A quantity as it appears in a file. Plain numbers are accepted too, which allows a missing unit to be reported.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a number, or text in quotes")]
 #[expect(missing_docs, reason = "the variants are the types of JSON and TOML")]

@@ -1,7 +1,7 @@
 //! Units of bytes, rates and times.
 
-/// Factor of a unit: a number in this unit is multiplied by the first number and divided by the second. One of the two
-/// is 1 for units of size and time, so that a conversion rounds only once.
+/// Conversion factor for a unit, as a (multiplier, divisor) pair. One of the two is 1 for units of size and time,
+/// which ensures that a conversion rounds only once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitFactor(pub f64, pub f64);
 

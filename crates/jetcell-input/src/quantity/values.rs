@@ -21,7 +21,7 @@ pub struct ByteRate(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimeSpan(pub Duration);
 
-/// A type of quantity for options.
+/// A quantity type that can be used in options.
 pub trait Quantity: PartialOrd + fmt::Display + FromStr<Err = QuantityError> {
     /// Units of the quantity.
     const KIND: QuantityKind;

@@ -7,7 +7,7 @@ use crate::shortened;
 /// Maximum number of characters in the list of known keys in an error message.
 const MAX_KNOWN: usize = 160;
 
-/// Mistake in a TOML text. The message is one line: `a.toml, line 3: unknown key 'sise'; the nearest known key is
+/// A mistake in TOML text. The message is one line: `a.toml, line 3: unknown key 'sise'; the nearest known key is
 /// 'size'`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlError {
@@ -17,7 +17,7 @@ pub struct TomlError {
     pub(super) mistake: TomlMistake,
 }
 
-/// Kind of a mistake in a TOML text.
+/// A kind of mistake in TOML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TomlMistake {
     /// The key does not exist in its table.

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::seek_curve::SeekCurve;
 
-/// Expected cost of a file's fragmentation on a given drive. Caching and background work in the drive may
-/// reduce the actual cost.
+/// The expected cost of a file's fragmentation on a given drive. Caching and background work in the drive may reduce
+/// the actual cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedCost {
     /// Name of the drive in its test.

@@ -19,7 +19,7 @@ const STAMPED_BLOCK_BYTES: usize = 4096;
 /// Maximum number of transfers whose offset and latency are retained for a chart.
 const MAX_POINTS: usize = 1000;
 
-/// Order in which a load accesses offsets.
+/// The order in which a load accesses offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessPattern {
     /// Sequential from start to end, one pass.
@@ -32,7 +32,7 @@ pub(super) enum AccessPattern {
     SingleOffset,
 }
 
-/// Parameters for a load on one file.
+/// Parameters for running a load on one file.
 #[derive(Clone, Debug)]
 pub(super) struct DriveLoad {
     /// Byte range of the file that the load accesses.
@@ -51,7 +51,7 @@ pub(super) struct DriveLoad {
     pub(super) moved: TransferredBytes,
 }
 
-/// Results of a load.
+/// Measurements from one load.
 #[derive(Default, Debug)]
 pub(super) struct DriveLoadResult {
     pub(super) reads: LatencyHistogram,

@@ -16,7 +16,7 @@ use super::load::{self, DriveLoad, DriveLoadResult, microseconds};
 use super::progress::TransferredBytes;
 use super::step::{SEEK_CURVE, StepGroup, StepUnit, TestStep};
 
-/// Result of one repetition of a test step on one target.
+/// Result of running a test step once on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepMeasurement {
     /// Seconds from the start until the last transfer, or the final sync if there is one, has completed.
@@ -48,7 +48,7 @@ pub struct StepMeasurement {
     pub mismatches: u64,
 }
 
-/// Measurement of reads at a known distance from the previous read.
+/// Read latency at a given distance from the previous read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeekMeasurement {
     /// Distance in bytes, forward or backward.
@@ -59,7 +59,7 @@ pub struct SeekMeasurement {
     pub ms: f64,
 }
 
-/// Measurement of one zone of a target for its transfer curve.
+/// Measurement of one zone of a target, as part of its transfer curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferZone {
     /// Start offset in bytes.
@@ -77,7 +77,7 @@ impl TransferZone {
     }
 }
 
-/// Latency of one transfer in the access time step, with its offset.
+/// Offset and latency of one transfer in the access time step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessTimePoint {
     /// Offset in bytes.
@@ -86,7 +86,7 @@ pub struct AccessTimePoint {
     pub ms: f64,
 }
 
-/// Target, clock, and options with which a step runs.
+/// The target, clock and options for running a step.
 pub(super) struct StepContext<'t> {
     pub(super) file: &'t Arc<dyn File>,
     pub(super) clock: &'t Arc<dyn Clock>,

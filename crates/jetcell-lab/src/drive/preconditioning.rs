@@ -18,7 +18,7 @@ const DEPTH: usize = 32;
 /// Number of most recent rounds whose rates must be steady.
 const WINDOWS: usize = 5;
 
-/// Result of preconditioning a drive before a test.
+/// Result of preconditioning a drive before testing it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preconditioning {
     /// Random 4 KiB writes per second in each round.

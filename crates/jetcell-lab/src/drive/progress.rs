@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of bytes transferred so far. The measuring thread increases it; the watchdog thread reads it to detect a
-/// drive that no longer responds.
+/// Number of bytes transferred so far. The measuring thread increases it, and the watchdog thread reads it to detect
+/// a drive that has stopped responding.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransferredBytes(Arc<AtomicU64>);
 
@@ -19,7 +19,7 @@ impl TransferredBytes {
     }
 }
 
-/// Progress of a drive test at one moment.
+/// Progress of a drive test at a given moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveTestProgress {
     /// Title of the current stage.
@@ -46,7 +46,7 @@ impl DriveTestProgress {
     }
 }
 
-/// A stage of a test: a measurement, a preconditioning round, or one complete write of the target.
+/// A test stage: a measurement, a preconditioning round, or one complete write of the target.
 #[derive(Clone, Debug)]
 pub(super) struct TestStage {
     pub(super) title: String,

@@ -51,7 +51,7 @@ impl DriveTestOptions {
     }
 }
 
-/// Costs of the targets to a buyer, as given by the user. None of these values is measured.
+/// What the targets cost a buyer, as given by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetCosts {
     /// Price of each target. Empty if the prices are unknown.
@@ -104,7 +104,7 @@ pub struct DriveTest {
     pub left_out: Vec<String>,
 }
 
-/// A target of a drive test, as described in the result.
+/// A drive test target, as described in the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedTarget {
     /// Name, unique within the test.

@@ -23,7 +23,7 @@ const NOT_PREFILLED_NOTE: &str = "not written before the test; flash can answer 
 /// Smallest transfer size to try, in bytes.
 const MIN_TRANSFER_BYTES: u64 = 512;
 
-/// A test in progress.
+/// A drive test in progress.
 pub(super) struct DriveTestRun<'r> {
     targets: &'r [TestTarget],
     /// Smallest transfer size for each target, in bytes.

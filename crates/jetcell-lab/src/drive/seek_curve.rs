@@ -6,7 +6,7 @@ use super::measurement::SeekMeasurement;
 use super::result::DriveTest;
 use super::step::SEEK_CURVE;
 
-/// Seek times and transfer rate of a drive.
+/// A drive's seek times and transfer rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeekCurve {
     /// Name of the target in its test.

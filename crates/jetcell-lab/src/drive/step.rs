@@ -16,7 +16,7 @@ const MIXED_READS_PERCENT: u32 = 65;
 /// Size in bytes of the region that a burst reads repeatedly.
 const BURST_REGION_BYTES: u64 = 64 << 10;
 
-/// Group of related test steps.
+/// A group of related test steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepGroup {
@@ -42,7 +42,7 @@ pub enum StepGroup {
     Mixed,
 }
 
-/// Unit in which a test step's result is given.
+/// The unit of a test step's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepUnit {
     /// Mebibytes per second.
@@ -72,7 +72,7 @@ impl StepUnit {
     }
 }
 
-/// A step of a drive test.
+/// A step in a drive test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestStep {
     /// Short machine-readable name, such as `random_read_4k`.

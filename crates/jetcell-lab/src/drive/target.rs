@@ -22,7 +22,7 @@ const FILE_SIZE_GRANULARITY: u64 = 1 << 20;
 /// Minimum size of a target in bytes. A smaller target would fit into the drive's cache.
 pub const MIN_TARGET: u64 = 16 << 20;
 
-/// Kind of a drive test's target.
+/// The kind of target used in a drive test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
@@ -40,7 +40,7 @@ pub enum TargetKind {
     ErasedDevice,
 }
 
-/// An open target of a drive test.
+/// An open drive test target.
 pub struct TestTarget {
     /// Name in the results, unique within the test.
     pub name: String,
@@ -58,7 +58,7 @@ pub struct TestTarget {
     pub(super) _claim: Option<ErasableDevice>,
 }
 
-/// Reason why a path cannot be used as a target of a drive test.
+/// Reason why a path cannot be used as a drive test target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No file or device exists at the path.

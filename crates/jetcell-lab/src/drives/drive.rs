@@ -3,7 +3,7 @@
 use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-/// Difference between a drive's quantity and that of the first drive, as a percentage of each of the two.
+/// Difference between a drive's figure and the first drive's figure, as a percentage of each.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DifferenceFromFirst {
     /// Excess over the first drive, in percent of the first drive.

@@ -89,7 +89,7 @@ pub struct DriveEntry {
     pub power: Option<PowerSource>,
 }
 
-/// Source of a drive's power figure.
+/// Where a drive's power figure comes from.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerSource {
@@ -128,7 +128,7 @@ pub struct MeasuredQuantity {
     pub in_mean: bool,
 }
 
-/// A drive's advantage that is stated without its underlying figures.
+/// A drive's advantage, stated without the underlying figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedAdvantage {
@@ -164,7 +164,7 @@ impl MailLoad {
     }
 }
 
-/// A percentage that a source publishes and that the comparison checks.
+/// A published percentage that the comparison checks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedPercentage {

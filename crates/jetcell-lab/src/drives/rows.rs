@@ -81,7 +81,7 @@ impl DriveRow {
     }
 }
 
-/// Figures of a performance test, with confidence intervals where known.
+/// Figures from a performance test, with confidence intervals where known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunFigures {
     /// Database reads and writes per second.

@@ -12,7 +12,7 @@ use crate::drive::DriveTest;
 /// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Summary of a comparison of drives.
+/// Summary of a drive comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSummary {
     /// Version of the format, [`SCHEMA`].

@@ -12,7 +12,7 @@ use super::operation::OperationNumber;
 /// Version of both the journal format and the script that a seed generates.
 const SCHEMA: u32 = 2;
 
-/// Kind of failure that the storage must survive.
+/// The kind of failure that the storage must survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureLevel {
@@ -25,7 +25,7 @@ pub enum FailureLevel {
     Power,
 }
 
-/// First line of a durability journal, with the tested directory and the parameters that determine the
+/// The first line of a durability journal, with the tested directory and the parameters that determine the
 /// operations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DurabilityJournalHeader {
@@ -73,7 +73,7 @@ impl DurabilityJournalHeader {
     }
 }
 
-/// A line of a durability journal.
+/// A line in a durability journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalLine {
@@ -157,7 +157,7 @@ pub enum JournalError {
     Damaged(usize),
 }
 
-/// Contents of a durability journal.
+/// The contents of a durability journal.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The first line.

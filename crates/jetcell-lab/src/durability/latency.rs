@@ -14,7 +14,7 @@ const ROUND_TRIP_US: u64 = 10;
 /// Minimum number of syncs needed for a conclusion.
 const MIN_SYNCS: u64 = 20;
 
-/// Reason why sync latencies are suspicious.
+/// Reason why sync latencies look suspicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncDoubt {

@@ -14,7 +14,7 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// Interval at which the listener checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Listener that accepts one durability test writer and keeps its journal.
+/// Accepts a connection from one durability test writer, and stores its journal.
 pub struct WitnessListener(TcpListener);
 
 impl WitnessListener {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use super::operation::{OperationNumber, StorageOperation, StorageOperationKind, directory_of};
 use super::sector::TestFileId;
 
-/// Operation that produced a state.
+/// The operation that produced a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct StateOrigin {
     pub(super) operation: OperationNumber,
     pub(super) kind: StorageOperationKind,
 }
 
-/// A block in a file. Before its first durable write, it may read as zeros.
+/// The expected state of a block in a file. Before its first durable write, the block may read as zeros.
 #[derive(Clone, Default, Debug)]
 pub(super) struct BlockModel {
     pub(super) durable: Option<StateOrigin>,
@@ -28,7 +28,7 @@ impl BlockModel {
     }
 }
 
-/// A file, independent of its names.
+/// The expected state of a file, regardless of its names.
 #[derive(Clone, Debug)]
 pub(super) struct FileModel {
     pub(super) blocks: Vec<BlockModel>,
@@ -41,14 +41,14 @@ pub(super) struct FileModel {
     pub(super) may_be_missing: bool,
 }
 
-/// The file to which a name refers, or none.
+/// The file that a name refers to, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NameBinding {
     pub(super) origin: StateOrigin,
     pub(super) file: Option<TestFileId>,
 }
 
-/// A name. Without a durable binding, it may never have existed on the device.
+/// The expected state of a file name. Without a durable binding, the name may never have existed on the device.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NameModel {
     pub(super) durable: Option<NameBinding>,
@@ -73,7 +73,7 @@ impl NameModel {
     }
 }
 
-/// All files and names in a test.
+/// The expected state of all files and names in a test.
 #[derive(Default, Debug)]
 pub(super) struct StorageModel {
     pub(super) files: BTreeMap<TestFileId, FileModel>,

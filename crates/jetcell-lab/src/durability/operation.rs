@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Block size in bytes, which is also the smallest transfer size.
 pub(super) const BLOCK_BYTES: usize = 4096;
 
-/// Number of an operation in a durability test's script, starting at 1.
+/// An operation's number in a durability test's script, starting at 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationNumber(pub u64);
@@ -18,7 +18,7 @@ impl OperationNumber {
     }
 }
 
-/// Kind of operation that a durability test counts.
+/// A kind of operation that a durability test counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageOperationKind {
@@ -72,7 +72,7 @@ impl StorageOperationKind {
     }
 }
 
-/// One operation. Paths are relative to the test's directory. Buffered writes go through the page cache.
+/// One storage operation. Paths are relative to the test's directory. Buffered writes go through the page cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum StorageOperation {
     Create { path: PathBuf },

@@ -28,7 +28,7 @@ fn trial_directory(slot: usize) -> PathBuf {
     PathBuf::from(format!("trials/{slot:03}"))
 }
 
-/// Infinite sequence of operations generated from a seed.
+/// An infinite sequence of operations, generated from a seed.
 pub(super) struct OperationScript {
     seed: u64,
     transactions: bool,

@@ -9,11 +9,11 @@ use super::operation::{BLOCK_BYTES, OperationNumber};
 pub(super) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 8] = *b"JCLDUR01";
 
-/// A file, identified by the operation that created it.
+/// Identifies a file by the operation that created it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct TestFileId(pub(super) OperationNumber);
 
-/// Identity of a sector: its file, its number, and the operation that wrote it.
+/// Identifies a sector's file, its number, and the operation that wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SectorStamp {
     pub(super) operation: OperationNumber,
@@ -22,7 +22,7 @@ pub(super) struct SectorStamp {
     pub(super) sector: u64,
 }
 
-/// Content of a sector on the device.
+/// The content of a sector on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SectorContent {
     Zeros,

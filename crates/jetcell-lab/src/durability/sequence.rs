@@ -19,7 +19,7 @@ const WRITTEN_BLOCKS: u64 = 2;
 /// Number of blocks preallocated before one of them is written.
 const PREALLOCATED_BLOCKS: u64 = 4;
 
-/// A name used by a sequence.
+/// A file name used in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum SequenceName {
     /// Exists at the start.
@@ -55,7 +55,7 @@ impl SequenceName {
     }
 }
 
-/// Method of a write.
+/// How a write is performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteManner {
     pub(super) kind: StorageOperationKind,
@@ -75,7 +75,7 @@ pub(super) enum SequenceAction {
     Unlink(SequenceName),
 }
 
-/// Which syncs follow an action.
+/// Which syncs follow each action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SyncSet {
     /// Sync the file, under the name that it has after the action.
@@ -183,7 +183,7 @@ impl SequenceAction {
     }
 }
 
-/// The file under each name, and the number of blocks in each file.
+/// The file with each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceFiles {
     names: BTreeMap<SequenceName, usize>,

@@ -33,7 +33,7 @@ pub struct BrokenPromise {
     pub found: String,
 }
 
-/// Counts of intact and damaged operations of one kind in a durability test.
+/// Counts of intact and damaged operations of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KindTally {
     /// Kind of the operations.
@@ -52,7 +52,7 @@ pub struct KindTally {
     pub unreadable: u64,
 }
 
-/// Result of verifying the storage in a durability test.
+/// Result of verifying the storage after a durability test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DurabilityVerification {
     /// Version of this format.

@@ -16,7 +16,7 @@ const WITNESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// The witness's reply when it has stored a line.
 pub(super) const STORED_REPLY: &[u8] = b"kept\n";
 
-/// Interface to a witness, which stores the lines of a durability journal. A stored line survives the cut.
+/// A witness that stores the lines of a durability journal. Stored lines survive the cut.
 pub trait Witness {
     /// Stores a line. Returns only after the line has been stored.
     ///
@@ -25,7 +25,7 @@ pub trait Witness {
     fn store(&mut self, line: &JournalLine) -> io::Result<()>;
 }
 
-/// A witness that keeps the journal in a file, which must be on a different device from the tested storage.
+/// A witness that stores the journal in a file, which must be on a different device from the tested storage.
 pub struct FileWitness(File);
 
 impl FileWitness {
@@ -52,7 +52,7 @@ impl Witness for FileWitness {
     }
 }
 
-/// A witness that keeps the journal in memory, for storage whose power cut is simulated within this process.
+/// A witness that stores the journal in memory, for use when the power cut is simulated within this process.
 #[derive(Default)]
 pub struct MemoryWitness(pub(super) String);
 

@@ -14,7 +14,7 @@ use super::sector::{TestFileId, fill};
 use super::transactions::CommittingEngine;
 use super::witness::Witness;
 
-/// The storage that a durability test examines, with two access paths to the same files.
+/// The storage under test, with two access paths to the same files.
 pub struct TestedStorage {
     /// Access that bypasses the page cache, if the file system supports it.
     pub direct: Arc<dyn Vfs>,
@@ -29,7 +29,7 @@ impl TestedStorage {
     }
 }
 
-/// Summary of what the writer of a durability test completed.
+/// Which operations the writer in a durability test completed, and whether one failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriterOutcome {
     /// Last operation that was reported to the witness.

@@ -14,7 +14,7 @@ use crate::difference::{Difference, winner};
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Meaning of a difference's sign in a comparison.
+/// How to interpret the sign of a difference in a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceMeaning {
@@ -49,7 +49,7 @@ pub struct TurnLimits {
     pub longest: Duration,
 }
 
-/// A directory that was tested in a comparison of file systems.
+/// A directory tested in a file system comparison.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TestedDirectory {
     /// Name of the directory in tables.
@@ -70,7 +70,7 @@ pub struct TestedDirectory {
     pub remarks: Vec<String>,
 }
 
-/// Results for one metric, in all tested directories.
+/// Results for one metric in all tested directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MetricResult {
     /// The row.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::remarks::{has_aes, inline_encryption};
 use crate::system::System;
 
-/// Kind of a file system.
+/// A kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesystemKind {

@@ -22,7 +22,7 @@ pub const MIN_IMAGE_BYTES: u64 = 512 << 20;
 /// Key length for encrypted file systems, in bytes. The key exists only in memory.
 const KEY_BYTES: usize = 64;
 
-/// Medium on which the file systems to test are made.
+/// Where to make the file systems under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilesystemMedium {
     /// An image file of this many bytes per file system, attached as a loop device. The images remain until the
@@ -56,7 +56,7 @@ pub enum MakeError {
     Stopped,
 }
 
-/// Maker of file systems in a work directory of its own. Dropping the value removes everything, but only
+/// Makes file systems in its own work directory. Dropping the value removes everything, but only
 /// [`FilesystemMaker::close`] reports errors.
 pub struct FilesystemMaker<'s> {
     system: &'s dyn System,

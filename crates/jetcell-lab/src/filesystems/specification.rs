@@ -16,7 +16,7 @@ const MAX_ROUNDS: u16 = 100;
 /// Maximum size of a list file in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// Specification for making a file system.
+/// Specifies how to make a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesystemSpecification {

@@ -16,7 +16,7 @@ pub const DEFAULT_FRAGMENT_BYTES: u64 = 64 << 10;
 /// Size of the copy buffer in bytes.
 const COPY_BUFFER_BYTES: usize = 1 << 20;
 
-/// Placement of a file on its device: contiguous or scattered.
+/// How a file is placed on its device: contiguous or scattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePlacement {
     /// Contiguous, if the file system has enough contiguous space.

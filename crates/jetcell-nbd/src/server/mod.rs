@@ -19,7 +19,7 @@ use crate::session::{NbdExports, NbdSessionEnd, serve};
 /// Time that clients have to receive the last replies after the server was stopped.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Address at which an NBD server listens.
+/// An address on which an NBD server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
     /// IP address and port. Port 0 stands for any free port.
@@ -48,7 +48,7 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(escape).collect()
 }
 
-/// Limits that an NBD server sets for its clients.
+/// Limits that an NBD server imposes on its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NbdServerLimits {
     /// Maximum number of simultaneous connections. Further connections are closed.
@@ -108,7 +108,7 @@ struct SharedServerState {
 /// An NBD server that listens for clients.
 pub struct NbdServer(Arc<SharedServerState>);
 
-/// Handle that stops an NBD server from another thread.
+/// A handle for stopping an NBD server from another thread.
 #[derive(Clone)]
 pub struct NbdServerStopper(Arc<SharedServerState>);
 

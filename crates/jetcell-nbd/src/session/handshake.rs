@@ -15,14 +15,14 @@ const MAX_OPTION: u32 = 64 << 10;
 /// Maximum number of options in a handshake.
 const MAX_OPTIONS: usize = 1000;
 
-/// Choices that an NBD client made in the handshake.
+/// Choices made by an NBD client in the handshake.
 pub struct HandshakeChoices {
     pub export: Arc<dyn BlockExport>,
     pub is_structured: bool,
     pub has_allocation: bool,
 }
 
-/// State of the handshake with one NBD client.
+/// A handshake with an NBD client.
 pub struct Handshake<'session, R, W> {
     input: &'session mut R,
     output: &'session mut W,

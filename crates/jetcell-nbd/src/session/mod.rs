@@ -14,8 +14,8 @@ use crate::export::BlockExport;
 use crate::memory::ConnectionMemory;
 use crate::protocol::MAX_NAME;
 
-/// Exports of an NBD server by name, in the order in which they are listed. The first export also has the
-/// empty name.
+/// An NBD server's exports by name, in the order in which they are listed. The first export is also available under
+/// the empty name.
 pub type NbdExports = Vec<(String, Arc<dyn BlockExport>)>;
 
 /// Reason why an NBD connection ended.

@@ -66,7 +66,7 @@ impl NbdRequest {
 /// An error number of the protocol.
 type Errno = u32;
 
-/// State of the transmission phase of one NBD connection, in which requests are processed.
+/// The transmission phase of an NBD connection, in which requests are processed.
 pub struct Transmission<'session, R, W> {
     input: &'session mut BufReader<R>,
     output: W,

@@ -18,7 +18,7 @@ pub const MAX_YEARS: f64 = 1000.0;
 /// Default fraction of the free bandwidth used by a scrub.
 const SCRUB_SHARE: f64 = 0.1;
 
-/// A reliability case: all numbers from which its results are calculated.
+/// A reliability case, with all numbers needed to calculate its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReliabilityCase {
     /// The array.

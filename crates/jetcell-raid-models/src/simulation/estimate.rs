@@ -29,7 +29,7 @@ const MAX_EVENTS: f64 = 1e6;
 /// Quantile of the normal distribution for a 95 % interval.
 const CONFIDENCE_QUANTILE: f64 = 1.96;
 
-/// Effort of a simulation: its random seed, and when to stop.
+/// A simulation's random seed and stopping criteria.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SimulationEffort {
     /// Random seed.
@@ -47,7 +47,7 @@ impl Default for SimulationEffort {
     }
 }
 
-/// Estimate of a mean over simulated lives.
+/// An estimated mean over simulated lives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LossEstimate {
     /// The mean: a probability of loss, or a number of losses per life if lives continue after a loss.

@@ -18,7 +18,7 @@ const RESTORE_SHAPE: f64 = 2.0;
 /// Shape of the published scrub distribution.
 const SCRUB_SHAPE: f64 = 3.0;
 
-/// Distributions of the times between a drive's events.
+/// Distributions of the times between events in a drive's life.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventDistributions {
     /// Time from a drive's first hour until it fails. `None` if drives never fail.
@@ -31,7 +31,7 @@ pub struct EventDistributions {
     pub scrub: Option<Weibull>,
 }
 
-/// Choice of the distributions to use in a simulation.
+/// Which distributions to use in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DistributionShapes {

@@ -17,7 +17,7 @@ use super::weibull::Weibull;
 use crate::array::DriveSet;
 use crate::model::GeneralModelRules;
 
-/// Action on a drive set after a loss of data.
+/// How a simulated life continues after data loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterLossAction {
     /// The life ends. The estimate is a probability of loss.
@@ -26,7 +26,7 @@ pub enum AfterLossAction {
     Restore,
 }
 
-/// Parameters for a simulation of data loss.
+/// Parameters for a data loss simulation.
 #[derive(Clone, Debug)]
 pub struct LossSimulation {
     /// The simulated set of drives.
@@ -44,7 +44,7 @@ pub struct LossSimulation {
     bias: Vec<f64>,
 }
 
-/// Contribution of one simulated life to the estimate.
+/// Contribution of one simulated life to the estimates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LifeOutcome {
     /// Weighted sum of the hazards of fatal failures.
@@ -139,7 +139,7 @@ enum LossCause {
     Defect,
 }
 
-/// State of a simulated drive set. One value is reused for many simulations.
+/// The state of a simulated drive set. The value is reused across many simulations.
 pub struct SimulatedDriveSet<'a> {
     experiment: &'a LossSimulation,
     slots: Vec<DriveSlot>,

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::units::Hours;
 
-/// Weibull distribution F(t) = 1 - exp(-((t - offset) / scale)^shape). No event occurs before `offset`.
+/// The Weibull distribution F(t) = 1 - exp(-((t - offset) / scale)^shape). No event occurs before `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Weibull {
     /// Minimum time before an event, in hours. Called gamma by Elerath and Pecht.

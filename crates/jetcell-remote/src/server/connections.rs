@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 
-/// Maximum numbers of connections.
+/// Limits on the number of open connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionLimits {
     /// Maximum number of connections with a valid token.
@@ -35,7 +35,7 @@ struct OpenConnection<H> {
     is_authenticated: bool,
 }
 
-/// Open connections by number. Newer connections have higher numbers.
+/// Open connections, keyed by number. Newer connections have higher numbers.
 pub(crate) struct OpenConnections<H> {
     limits: ConnectionLimits,
     last: u64,

@@ -59,7 +59,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Event counters of a remote file server.
+/// Event counters for a remote file server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounters {
     /// Number of clients with a valid token.
@@ -91,7 +91,7 @@ struct RemoteServerState {
 /// A server that is listening for remote clients.
 pub struct RemoteServer(Arc<RemoteServerState>);
 
-/// Handle that stops a server from another thread.
+/// A handle for stopping a server from another thread.
 #[derive(Clone)]
 pub struct RemoteServerStopper(Arc<RemoteServerState>);
 

@@ -33,13 +33,13 @@ const MAX_NEW_COPIES: usize = 64;
 /// Maximum total length of the names in one reply, in bytes.
 const MAX_NAMES_LEN: usize = 256 << 10;
 
-/// A reply, and whether the connection ends after it.
+/// A reply, and the reason to close the connection after sending it, if any.
 pub(crate) struct SessionReply {
     pub reply: RemoteReply,
     pub disconnect_reason: Option<DisconnectReason>,
 }
 
-/// Reason why a connection ends after a reply.
+/// Why the server closes a connection after a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DisconnectReason {
     /// The client does not use the protocol.
@@ -65,7 +65,7 @@ struct ClientLock {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// State of a connection.
+/// Server-side state of one client connection.
 pub(crate) struct ServerSession {
     exports: Arc<ExportedDirectories>,
     is_authenticated: bool,

@@ -12,7 +12,7 @@ pub(crate) use absent::{ClientTls, ServerTls, explained};
 #[cfg(feature = "tls")]
 pub(crate) use secured::{ClientTls, ServerTls, explained};
 
-/// Paths of a server's certificate and key files.
+/// Paths to a server's certificate and key files.
 #[derive(Clone, Debug)]
 pub struct ServerTlsFiles {
     /// The server's certificate, followed by the intermediate certificates up to the authority.
@@ -23,7 +23,7 @@ pub struct ServerTlsFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Paths of a client's certificate and key files.
+/// Paths to a client's certificate and key files.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTlsFiles {
     /// Authorities that must have signed server certificates.

@@ -58,7 +58,7 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsFileError> {
     Ok(roots)
 }
 
-/// TLS configuration of a server.
+/// A server's TLS configuration.
 pub(crate) struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
@@ -109,7 +109,7 @@ impl ServerTls {
     }
 }
 
-/// TLS configuration of a client.
+/// A client's TLS configuration.
 pub(crate) struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {

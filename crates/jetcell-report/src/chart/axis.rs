@@ -11,7 +11,7 @@ const MIN_SPAN: f64 = 1e-6;
 /// Maximum number of labels on the vertical axis.
 const MAX_LABELS: usize = 6;
 
-/// Quantity on the horizontal axis.
+/// The quantity on a chart's horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HorizontalAxis {
     /// Time in seconds, shown as seconds, minutes, or hours.

@@ -57,8 +57,7 @@ impl ChartSeries {
     }
 }
 
-/// An overlay of dots for another quantity, drawn over a chart's lines with an axis of their own on the
-/// right.
+/// Dots for a second quantity, drawn over a chart's lines against their own axis on the right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DotOverlay {
     /// Unit of the values: its name, with details after a comma.

@@ -32,7 +32,7 @@ pub struct MetricValue {
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Finding from the confidence intervals of two values: whether they differ.
+/// Whether the confidence intervals of two values show that the values differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceFinding {
     /// The intervals do not overlap.

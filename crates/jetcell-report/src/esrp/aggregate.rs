@@ -13,7 +13,7 @@ pub(crate) fn tests_of_kind(servers: &[ServerTests], kind: TestKind) -> Vec<&Ser
     servers.iter().filter_map(|server| server.test(kind)).collect()
 }
 
-/// A server with its tests.
+/// A server and the tests that ran on it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerTests {
     pub(crate) name: String,
@@ -88,7 +88,7 @@ impl BackupRate {
     }
 }
 
-/// Number of replayed logs and replay time, each summed over the databases.
+/// Number of replayed logs and total replay time, summed over all databases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReplayRate {
     pub(crate) logs: u64,

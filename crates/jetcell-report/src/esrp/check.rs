@@ -2,7 +2,7 @@
 
 use crate::esrp::figure::StatedNumber;
 
-/// Outcome of a check.
+/// Outcome of checking a statement in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatementOutcome {
     /// The results confirm the statement.
@@ -38,7 +38,7 @@ impl StatementOutcome {
     }
 }
 
-/// A statement and the outcome of its check.
+/// A statement, and the outcome of checking it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsistencyCheck {
     /// Location of the statement in the document.
@@ -50,7 +50,7 @@ pub(crate) struct ConsistencyCheck {
     pub(crate) outcome: StatementOutcome,
 }
 
-/// The checks of a document, in order.
+/// The consistency checks on a document, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConsistencyChecks {
     pub(crate) all: Vec<ConsistencyCheck>,

@@ -61,7 +61,7 @@ pub(crate) struct VendorText {
     pub(crate) contacts: Option<String>,
 }
 
-/// Table 1.
+/// Contents of Table 1, which describes the Exchange deployment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ExchangeDescription {
@@ -81,7 +81,7 @@ pub(crate) struct ExchangeDescription {
     pub(crate) storage_capacity_used_percent: Option<StatedNumber>,
 }
 
-/// Table 2.
+/// Contents of Table 2, which describes the storage hardware.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HardwareDescription {
@@ -102,7 +102,7 @@ pub(crate) struct HardwareDescription {
     pub(crate) maximum_disks: Option<String>,
 }
 
-/// Table 3.
+/// Contents of Table 3, which describes the software.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SoftwareDescription {
@@ -114,7 +114,7 @@ pub(crate) struct SoftwareDescription {
     pub(crate) replication: Option<String>,
 }
 
-/// Table 4.
+/// Contents of Table 4, which describes the disks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DiskDescription {
@@ -128,7 +128,7 @@ pub(crate) struct DiskDescription {
     pub(crate) database_capacity_utilization_percent: Option<StatedNumber>,
 }
 
-/// Published figures and statements that are to be checked.
+/// Published figures and statements to check.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PublishedClaims {
@@ -155,7 +155,7 @@ pub(crate) struct SummaryClaim {
     pub(crate) avg_log_write_latency_ms: Option<StatedNumber>,
 }
 
-/// Log read latency for each instance, with one decimal, as printed in a test log.
+/// Log read latency for each instance, with one decimal place, as printed in a test log.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogReadClaim {

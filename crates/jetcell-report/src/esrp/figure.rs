@@ -54,7 +54,7 @@ impl fmt::Display for StatedNumber {
     }
 }
 
-/// A single number, or a range given by its lowest and highest number.
+/// A single number, or a range from a lowest to a highest number.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,

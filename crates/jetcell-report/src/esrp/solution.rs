@@ -17,7 +17,7 @@ const SAME_IN_OTHER_UNITS: [f64; 5] = [1.0, 1.024, 1.0 / 1.024, 1.024 * 1.024, 1
 /// Relative tolerance for printed sizes, which have four digits.
 const SIZE_TOLERANCE: f64 = 0.0005;
 
-/// Sizes needed by several checks.
+/// Database, volume and disk sizes that several checks use.
 pub(crate) struct SolutionCapacity {
     /// Total size of all databases on all servers at the end of the load, in bytes.
     pub(crate) databases: Option<f64>,

@@ -12,7 +12,7 @@ use crate::esrp::tested_server::ServerTest;
 use crate::stored::{RunReadError, StoredRun, result_text};
 use jetcell_workload::TestKind;
 
-/// Reason why a result source cannot be part of an ESRP document.
+/// Error returned when results cannot be included in an ESRP document.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The run cannot be read.

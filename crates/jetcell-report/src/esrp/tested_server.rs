@@ -41,7 +41,7 @@ pub(crate) enum ChecksumVerification {
     },
 }
 
-/// Method by which the averages in the tables were computed.
+/// How the averages in a report's tables were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AverageMethod {
     /// Sums divided by counts.
@@ -50,7 +50,7 @@ pub(crate) enum AverageMethod {
     SampleMeans,
 }
 
-/// Backup of one database.
+/// Backup size, duration and rate for one database.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackupRow {
     pub(crate) instance: String,
@@ -60,7 +60,7 @@ pub(crate) struct BackupRow {
     pub(crate) mib_per_second: f64,
 }
 
-/// Replay of one database's logs.
+/// Replayed log count and replay time for one database.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReplayRow {
     pub(crate) instance: String,

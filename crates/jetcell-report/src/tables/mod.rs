@@ -28,7 +28,7 @@ pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
 
-/// Function that selects one of the intervals for an I/O kind.
+/// A function that selects one confidence interval from the latency intervals for an I/O kind.
 pub(crate) type IntervalSelector = fn(&LatencyIntervals) -> ConfidenceInterval;
 
 /// Returns the word for a verdict.

@@ -6,7 +6,7 @@ use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, ceil, floor};
 
-/// Databases of the system.
+/// The databases planned for the system.
 #[derive(Clone, Copy)]
 pub(super) struct DatabasePlan {
     /// Number of mailboxes in the system.

@@ -6,7 +6,7 @@ use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, max, min};
 
-/// Mailboxes and memory of a server.
+/// Mailbox counts and memory sizes planned for one server.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryPlan {
     /// Number of mailbox copies on a server.

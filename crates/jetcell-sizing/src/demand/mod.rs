@@ -23,7 +23,7 @@ use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, max};
 use crate::states::SystemState;
 
-/// I/O load on one server in one state of the system, including headroom.
+/// I/O load on one server in one system state, including headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ServerLoad {
     /// State of the system.
@@ -44,7 +44,7 @@ pub struct ServerLoad {
     pub backup_mb_s: f64,
 }
 
-/// Storage requirements of one server.
+/// Storage requirements for one server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServerDemand {
     /// I/O in each state.

@@ -6,7 +6,7 @@ use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, ceil, max};
 
-/// Disk space of a server.
+/// Disk space planned for one server.
 #[derive(Clone, Copy)]
 pub(super) struct SpacePlan {
     /// Number of logs of 1 MiB per mailbox and day.

@@ -6,7 +6,7 @@ use super::space::SpacePlan;
 use crate::config::Config;
 use crate::sheet::{CalculationSheet, max, min};
 
-/// Replication traffic of a server.
+/// Replication traffic planned for one server.
 #[derive(Clone, Copy)]
 pub(super) struct ReplicationPlan {
     /// Number of logs in the busiest hour.
@@ -48,7 +48,7 @@ impl ReplicationPlan {
     }
 }
 
-/// Backup and restore of a server.
+/// Backup and restore times planned for one server.
 #[derive(Clone, Copy)]
 pub(super) struct BackupPlan {
     /// Time to replay one log, seconds.

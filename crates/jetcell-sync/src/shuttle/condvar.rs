@@ -9,7 +9,7 @@ use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
 use super::{Mutex, MutexGuard, time};
 
-/// Condition variable like `parking_lot::Condvar`: threads are woken in the order in which they started to wait.
+/// A condition variable like `parking_lot::Condvar`. Threads are woken in the order in which they started to wait.
 ///
 /// Invariant: a thread is queued before it releases the mutex, and stays queued until it is notified or its wait
 /// times out.

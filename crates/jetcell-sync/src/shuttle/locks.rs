@@ -5,15 +5,15 @@
 use lock_api::GuardNoSend;
 use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
-/// Mutex like that of `parking_lot`, for testing with `shuttle`.
+/// A mutex like `parking_lot`'s, for testing with `shuttle`.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// Mutex guard like that of `parking_lot`, for testing with `shuttle`.
+/// A mutex guard like `parking_lot`'s, for testing with `shuttle`.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// Read-write lock like that of `parking_lot`, for testing with `shuttle`.
+/// A read-write lock like `parking_lot`'s, for testing with `shuttle`.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// Owned read guard like that of `parking_lot`, for testing with `shuttle`.
+/// An owned read guard like `parking_lot`'s, for testing with `shuttle`.
 pub type ArcRwLockReadGuard<R, T> = lock_api::ArcRwLockReadGuard<R, T>;
-/// Owned write guard like that of `parking_lot`, for testing with `shuttle`.
+/// An owned write guard like `parking_lot`'s, for testing with `shuttle`.
 pub type ArcRwLockWriteGuard<R, T> = lock_api::ArcRwLockWriteGuard<R, T>;
 
 /// A mutex implemented as a semaphore with one permit.

@@ -35,7 +35,7 @@ pub(super) fn pass(timeout: Duration, is_over: impl Fn() -> bool) -> bool {
     true
 }
 
-/// End of a timed wait, for waits that can be interrupted and must be resumed.
+/// The deadline for a timed wait that may be interrupted and must then be resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Duration);
 

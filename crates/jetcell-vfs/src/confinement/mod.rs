@@ -38,7 +38,7 @@ struct ConfinedDirectory {
     canonical: PathBuf,
 }
 
-/// A path that was resolved up to its last component.
+/// A path resolved up to its last component.
 pub(crate) struct ResolvedPath<'p> {
     /// The directory that contains the entry, or `None` if the path is not confined and is relative to the current
     /// directory.

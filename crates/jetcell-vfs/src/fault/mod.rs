@@ -54,8 +54,8 @@ pub enum FaultEffect {
     FlipBit(usize),
 }
 
-/// A fault that is armed to occur in matching file operations. By default it matches every path and reason
-/// and fires once, at the first match.
+/// A fault armed to fire on matching file operations. By default it matches every path and reason and fires once, at
+/// the first match.
 #[derive(Clone, Debug)]
 pub struct InjectedFault {
     target: FaultTarget,

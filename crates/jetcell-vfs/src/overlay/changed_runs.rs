@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// Map from the changed runs of a file to their positions in the scratch file.
+/// Maps a file's changed block runs to their positions in the scratch file.
 #[derive(Default)]
 pub(super) struct ChangedRuns {
     /// Position in the scratch file and length of each run, keyed by the offset in the file.

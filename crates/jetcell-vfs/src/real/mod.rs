@@ -42,7 +42,7 @@ pub enum Backend {
     Threads,
 }
 
-/// Options for access to the machine's file system.
+/// Options for accessing the machine's file system.
 #[derive(Clone, Copy, Debug)]
 pub struct RealOptions {
     /// Engine that runs asynchronous transfers.

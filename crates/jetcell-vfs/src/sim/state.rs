@@ -13,14 +13,14 @@ use super::power_off;
 /// Identifier of a file, independent of its names, like an inode number.
 pub(super) type InodeNumber = u64;
 
-/// A change to a file that is not synced yet.
+/// A file change that has not been synced yet.
 #[derive(Clone)]
 pub(super) enum UnsyncedChange {
     Write { offset: u64, data: Arc<[u8]> },
     Length(u64),
 }
 
-/// A change to directories that no `sync_directory` has made durable yet.
+/// A directory change that no `sync_directory` call has made durable yet.
 #[derive(Clone)]
 pub(super) enum NameChange {
     Create { path: PathBuf, node: InodeNumber },
@@ -101,7 +101,7 @@ fn apply(content: &mut SimContent, change: &UnsyncedChange) {
     }
 }
 
-/// A change made by the operation during which the power was cut. It may have reached the disk.
+/// The change that an operation was making when the power was cut. It may have reached the disk.
 #[derive(Clone)]
 pub(super) enum InterruptedChange {
     File(InodeNumber, UnsyncedChange),

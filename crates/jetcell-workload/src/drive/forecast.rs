@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::drive::search::{ProbeRequest, expected_probes};
 use crate::measurement::SaturationStep;
 
-/// Estimated end of the phase. Every probe result updates the estimate.
+/// Estimates when the search phase will end. Every probe result updates the estimate.
 pub(super) struct SearchForecast {
     settle: Duration,
     /// Duration of one probe, including the settling time.

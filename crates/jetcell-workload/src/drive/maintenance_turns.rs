@@ -6,8 +6,8 @@ use ese_engine::Error;
 use crate::engine::DatabaseStore;
 use crate::profile::{Maintenance, MaintenanceSettings, Profile};
 
-/// Turns of one measurement. Every second round runs its turns in reverse order, so that a trend affects all tasks
-/// equally.
+/// The turns that the maintenance tasks take during one measurement. Every second round runs its turns in reverse
+/// order, which spreads any trend equally over all tasks.
 pub(super) struct MaintenanceTurns<'a> {
     store: &'a dyn DatabaseStore,
     settings: MaintenanceSettings,

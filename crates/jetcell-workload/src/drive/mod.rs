@@ -70,7 +70,7 @@ pub(crate) trait ConcurrentWork: Sync {
     fn is_finished(&self) -> bool;
 }
 
-/// Parameters of one measurement.
+/// Drives one measurement, with the parameters in its fields.
 pub(crate) struct MeasurementDriver<'a> {
     /// The open databases.
     pub(crate) store: &'a dyn DatabaseStore,

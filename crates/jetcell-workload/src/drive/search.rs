@@ -23,7 +23,7 @@ const MAX_RATE: f64 = 1e7;
 /// the rate.
 const MIN_RATE_FRACTION: f64 = 1.0 / 256.0;
 
-/// Request for one probe.
+/// A request to probe one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ProbeRequest {
     /// Rate in operations per second.
@@ -32,7 +32,7 @@ pub(super) struct ProbeRequest {
     pub confirm: bool,
 }
 
-/// Result of a search.
+/// Result of a search for the highest sustained rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct RateSearchResult {
     /// Highest rate that was confirmed.

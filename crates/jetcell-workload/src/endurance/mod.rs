@@ -31,7 +31,7 @@ const STATE_FILE: StateFile = StateFile {
     advice: "remove it and start a new test with --open",
 };
 
-/// State of a stress test.
+/// The stored state of a stress test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EnduranceState {
     version: u32,

@@ -40,7 +40,7 @@ struct StateIncrement {
     tally: LoadTally,
 }
 
-/// State files of a running part, and their contents.
+/// The state files for the running part of a stress test, and their contents.
 pub(crate) struct StateFiles {
     dir: PathBuf,
     stored: EnduranceState,

@@ -29,7 +29,7 @@ impl TaskRuntime {
     }
 }
 
-/// Accumulated running times of a run's maintenance tasks.
+/// Accumulated running times for a run's maintenance tasks.
 #[derive(Default)]
 pub(super) struct TaskRuntimes {
     scan: TaskRuntime,

@@ -25,7 +25,7 @@ use crate::measurement::CopyCounters;
 /// Interval at which a suspended copy checks whether it may resume.
 const SUSPENDED_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// All copies of a store.
+/// All passive copies of a store's databases.
 pub(super) struct InProcessCopies {
     followers: Vec<InProcessCopy>,
     held: Arc<AtomicBool>,

@@ -22,7 +22,7 @@ struct OpenLoadTable {
     columns: LoadColumns,
 }
 
-/// Column identifiers of a load table.
+/// Column identifiers for a load table.
 #[derive(Clone, Copy)]
 pub(super) struct LoadColumns {
     id: ColumnId,

@@ -74,7 +74,7 @@ impl<'a> VerificationJob<'a> {
     }
 }
 
-/// Databases on one volume that no thread has taken yet, and how many of them may be verified concurrently.
+/// Databases on one volume that still await verification, and how many of them may be verified concurrently.
 pub(super) struct VolumeQueue {
     jobs: Mutex<VecDeque<usize>>,
     at_a_time: usize,

@@ -65,7 +65,7 @@ impl From<FiemapExtent> for FileExtent {
     }
 }
 
-/// Map of a file's extents, in file order.
+/// A map of a file's extents, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMap {
     /// Path of the file.
@@ -76,7 +76,7 @@ pub struct FileMap {
     pub extents: Vec<FileExtent>,
 }
 
-/// Reason why a file's map is not available.
+/// Error returned when a file's extent map is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum FileMapError {
     /// The path is not a regular file.

@@ -50,8 +50,8 @@ pub struct Fragmentation {
     pub unplaced_bytes: u64,
 }
 
-/// Statistics for reads of one size at offsets that are multiples of this size, and how many span several
-/// pieces.
+/// Statistics for aligned reads of one size, including how many span several pieces. Offsets are multiples of the
+/// read size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossedReads {
     /// Size of a read in bytes.

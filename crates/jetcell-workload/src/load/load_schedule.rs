@@ -16,7 +16,7 @@ use crate::measurement::OpenLoop;
 /// Maximum sleep time before a thread checks whether the load has been stopped.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// Schedule of all threads. It can be replaced while the threads run.
+/// The rate schedule shared by all load threads. It can be replaced while the threads run.
 #[derive(Default)]
 pub(crate) struct LoadSchedule(RwLock<Option<Arc<RateSchedule>>>);
 

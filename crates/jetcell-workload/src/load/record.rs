@@ -33,7 +33,7 @@ pub(crate) fn fill_operation(profile: &Profile, place: TableLocation, id: i64) -
     }
 }
 
-/// Database and table of a record.
+/// The database and table that hold a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableLocation {
     /// Index of the database in the plan, starting at 0.
@@ -114,7 +114,7 @@ pub(crate) fn set_row(
     }
 }
 
-/// Verification error for a record whose content differs from the content that was written.
+/// Verification error for a record whose content differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContentMismatch {
     /// Place from which the record was read.

@@ -26,7 +26,7 @@ const BLOCK_STARTS: usize = 512;
 /// Random words. All content uses the same words.
 static NOISE: [u64; BLOCK_STARTS + WORDS_PER_BLOCK] = noise();
 
-/// Key of a stream, derived from a sequence of words.
+/// The key of a random stream, derived from a sequence of words.
 #[derive(Clone, Copy)]
 pub(crate) struct RandomStreamKey(u64);
 
@@ -48,7 +48,7 @@ impl RandomStreamKey {
 }
 
 /// A stream of 64-bit random numbers. The algorithm is wyrand, which needs one multiplication per number. Each key
-/// has a different increment, so the streams of two keys do not produce the same sequence of numbers.
+/// has a different increment, so two streams with different keys do not produce the same sequence.
 pub(crate) struct RandomStream {
     state: u64,
     increment: u64,

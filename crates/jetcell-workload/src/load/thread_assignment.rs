@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Assignment of the databases of a load to its threads.
+/// Assigns a load's databases to its threads.
 pub(crate) struct ThreadAssignment {
     next: AtomicUsize,
     /// Volume number of each database.

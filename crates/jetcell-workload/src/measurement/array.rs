@@ -24,7 +24,7 @@ pub struct ArrayCounters {
     pub missing: u64,
 }
 
-/// Activity of the arrays in an interval.
+/// Array activity during an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySample {
     /// End of the interval, in seconds since the start of the measurement.

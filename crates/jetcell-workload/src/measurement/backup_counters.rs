@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Backup progress of one database.
+/// Backup progress for one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCounters {
     /// Bytes of pages that were read and verified.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Direction in which a metric improves.
+/// Whether higher or lower values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BetterDirection {

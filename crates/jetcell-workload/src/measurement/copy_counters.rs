@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::measurement::InstanceIo;
 
-/// Counters of a passive copy at one moment.
+/// A passive copy's counters at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct CopyCounters {
     /// Directory of the copy.

@@ -15,7 +15,7 @@ pub struct CacheUsage {
     pub stalls: u64,
 }
 
-/// I/O of one instance since it was opened.
+/// I/O counters for one instance since it was opened.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InstanceIo {
     /// Reads of pages that a session needs or that were prefetched for it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ese_engine::{DefragProgress, WindowAdvice};
 use serde::{Deserialize, Serialize};
 
-/// Summary of the defragmentation of one database, from its start to its end.
+/// Defragmentation summary for one database, from start to finish.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DefragSummary {
     /// Path of the database file.

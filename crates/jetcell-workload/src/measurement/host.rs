@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Size of a sector in `/proc/diskstats` in bytes, independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
-/// Counters at one instant.
+/// The host's resource counters at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HostCounters {
     cpu_busy: u64,
@@ -20,7 +20,7 @@ pub(crate) struct HostCounters {
     disks: BTreeMap<String, [u64; 6]>,
 }
 
-/// Resource usage of the machine in an interval. A value that could not be read is zero or missing.
+/// The machine's resource usage during an interval. A value that could not be read is zero or missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUsage {
     /// End of the interval, in seconds since the start of the measurement.
@@ -37,7 +37,7 @@ pub struct HostUsage {
     pub disks: Vec<DiskUsage>,
 }
 
-/// Usage of a block device in an interval, from the counters of the kernel.
+/// Block device usage during an interval, from the kernel's counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUsage {
     /// Kernel name of the device.

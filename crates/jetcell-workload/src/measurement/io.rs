@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::LatencyHistogram;
 
-/// Totals of one kind of I/O.
+/// Totals for one kind of I/O.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct IoTotals {
     /// Number of transfers.
@@ -56,7 +56,7 @@ impl IoTotals {
     }
 }
 
-/// Rates of one kind of I/O, in the form that Jetstress shows.
+/// Rates for one kind of I/O, in the form that Jetstress shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoRates {
     /// Transfers per second.

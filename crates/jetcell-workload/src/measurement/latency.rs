@@ -18,7 +18,7 @@ const MAX_OPERATIONS: u64 = 1 << 50;
 
 /// A latency histogram in microseconds with three significant digits, or two in runs with many databases.
 ///
-/// The histogram is stored as text: `upper bound of a bucket in microseconds:operations in it`, in ascending order
+/// The histogram is stored as text: `bucket upper bound in microseconds:operation count` pairs, in ascending order
 /// and separated by spaces, such as `87:2 1023:1`. Recording each upper bound as often as its count reproduces the
 /// same histogram. Stored runs can therefore be added up.
 ///

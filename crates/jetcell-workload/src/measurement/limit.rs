@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::Measurement;
 
-/// Factor that limits the throughput of a run.
+/// The factor that limits a run's throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitingFactor {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Summary of log reads on behalf of one database's additional copies, from attach to shutdown.
+/// Summary of log reads for one database's additional copies, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogCopySummary {
     /// Path of the database file.

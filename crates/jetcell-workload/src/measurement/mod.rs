@@ -58,7 +58,7 @@ pub use tally::LoadTally;
 pub use trend::{Trend, trends};
 pub use verification::{FileVerification, VerificationResult};
 
-/// Measurements for the measured interval, between its first and last snapshot.
+/// Results for the measured interval, between its first and last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Measurement {
     /// Length of the measured interval in seconds.

@@ -18,8 +18,8 @@ const STUDENT_T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Results of one repetition of the measurement. Average and maximum latencies are those of the worst
-/// instance, because the verdict is based on it.
+/// Results for one measurement repetition. Average and maximum latencies are those of the worst instance, because the
+/// verdict is based on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Length in seconds.

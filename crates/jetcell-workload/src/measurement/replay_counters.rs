@@ -2,7 +2,7 @@
 
 use crate::measurement::counters::InstanceIo;
 
-/// Replay progress of one database.
+/// Replay progress for one database.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayCounters {
     /// Number of logs replayed.

@@ -7,7 +7,7 @@ use crate::measurement::io::{IoRates, IoTotals};
 use crate::measurement::latency::LatencyHistogram;
 use crate::measurement::{CounterSnapshot, InstanceIo};
 
-/// I/O of one instance in one measurement interval.
+/// I/O rates for one instance during one measurement interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InstanceSample {
     /// Database reads.

@@ -2,7 +2,7 @@
 
 use crate::measurement::{ArrayCounters, CacheUsage, CopyCounters, InstanceIo};
 
-/// Snapshot of all counters at one instant.
+/// A snapshot of all counters at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct CounterSnapshot {
     /// Time of the snapshot, in seconds since the start of the run.

@@ -23,7 +23,7 @@ const MAX_CORRELATION: f64 = 0.95;
 /// statistically significant but does not matter in practice.
 const MIN_DRIFT: f64 = 0.05;
 
-/// Trend of a metric over the measured interval.
+/// The trend of a metric over the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Name of the figure with its unit.

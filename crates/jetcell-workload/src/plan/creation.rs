@@ -28,7 +28,7 @@ const VERSION: u32 = 3;
 const STATE_FILE: StateFile =
     StateFile { name: STATE_FILE_NAME, max_bytes: 4 << 20, advice: "start over with --force" };
 
-/// A creation of databases, as stored in the state file.
+/// A database creation in progress, as stored in the state file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DatabaseCreation {
     version: u32,

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// arbitrary text.
 const MAX_MESSAGE_CHARACTERS: usize = 400;
 
-/// Error in a test's options. The message is a single line that describes the error and how to correct it.
+/// An error in a test's options. The message is a single line that describes the error and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ConfigurationError(String);

@@ -207,7 +207,7 @@ fn jetstress_pause() -> TimeSpan {
     TimeSpan(Duration::from_millis(100))
 }
 
-/// Mix of the four operations, as percentages that add up to 100.
+/// The operation mix, as percentages that add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "insert, delete, replace and read")]
 pub struct Mix {
@@ -235,7 +235,7 @@ pub struct RecordLayout {
     pub tables: u32,
 }
 
-/// Thresholds that the verdict applies. Latencies are in milliseconds.
+/// Thresholds for the verdict. Latencies are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
@@ -269,7 +269,7 @@ pub struct Thresholds {
     pub p99_operation_ms: Option<f64>,
 }
 
-/// Source of the databases of a run.
+/// How a run obtains its databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatabaseSource {

@@ -9,7 +9,7 @@ use super::{CopyMode, EventNumbers, Maintenance, MaintenanceWindowSetting, Mix, 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// Kind of an option's value, as the command line distinguishes them.
+/// The kind of value that a command-line option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// Any other text.
@@ -20,7 +20,8 @@ pub enum OptionKind {
     Path,
 }
 
-/// A type of option value. Text returned by [`show`](OptionValue::show) is accepted by [`read`](OptionValue::read).
+/// A type that an option's value can have. Text returned by [`show`](OptionValue::show) is accepted by
+/// [`read`](OptionValue::read).
 pub(super) trait OptionValue: Sized {
     /// Kind of the value type.
     const KIND: OptionKind = OptionKind::Value;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Measurements of the load while it ran alone. Comparing them with the figures of the run shows how much
-/// hosts with shared storage slow each other down.
+/// Load measurements taken while the load ran alone. Comparing them with the run's figures shows how much hosts with
+/// shared storage slow each other down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StandaloneLoad {
     /// Start of the phase by the host's clock, in RFC 3339 format.

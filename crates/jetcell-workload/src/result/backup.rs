@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::BackupCounters;
 use crate::result::instance_row::InstanceRow;
 
-/// Result of backing up all databases, in stored form.
+/// The stored result of backing up all databases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupTestResult {
     /// Directory to which the backup was written, or `None` if the pages were only read.
@@ -42,7 +42,7 @@ pub struct DatabaseBackup {
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of a backup at one moment.
+/// Backup progress at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupSample {
     /// Seconds since the start of the backup.
@@ -51,7 +51,7 @@ pub struct BackupSample {
     pub bytes: Vec<u64>,
 }
 
-/// Cost of running a backup and a load concurrently: how much they slow each other down.
+/// How much a backup and a concurrent load slow each other down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCost {
     /// Bytes per second of the backup without a load, over all databases.

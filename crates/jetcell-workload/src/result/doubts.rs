@@ -20,7 +20,7 @@ const MIN_LOGS: u32 = 100;
 /// Minimum number of database reads for meaningful percentiles.
 const MIN_READS: u64 = 1000;
 
-/// Data from which the doubts are derived.
+/// The data from which doubts about a run's figures are derived.
 pub(crate) struct DoubtInputs<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) measured: &'a Measurement,

@@ -14,7 +14,7 @@ use crate::verdict::{
     VerdictRule,
 };
 
-/// Evidence for a verdict that comes from outside the measured interval.
+/// Evidence from outside the measured interval that the verdict considers.
 #[derive(Clone, Debug, Default)]
 pub struct VerdictEvidence<'a> {
     /// Number of failed transfers in the whole run.

@@ -47,7 +47,7 @@ pub use replication::{
 /// Version of the stored format.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Counts of the operations that the load performed in the measured interval.
+/// Counts of operations that the load performed during the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationCounts {
     /// Number of completed operations by kind.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::profile::RecoveryMode;
 use crate::result::instance_row::InstanceRow;
 
-/// Result of replaying all databases, in stored form.
+/// The stored result of replaying all databases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryTestResult {
     /// State of the databases before the replay.
@@ -49,7 +49,7 @@ pub struct ReplayedDatabase {
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of a replay at one moment.
+/// Replay progress at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplaySample {
     /// Seconds since the start of the replay.

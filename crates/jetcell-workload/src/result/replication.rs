@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::InstanceIo;
 
-/// Result of replicating all databases, in stored form.
+/// The stored result of replicating all databases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationTestResult {
     /// Results for all copies.
@@ -28,7 +28,7 @@ pub struct ReplicationTestResult {
     pub samples: Vec<ReplicationSample>,
 }
 
-/// Result of replication for one passive copy.
+/// Replication result for one passive copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicatedCopy {
     /// Name of the source database, without its extension.
@@ -51,7 +51,7 @@ pub struct ReplicatedCopy {
     pub failure: Option<String>,
 }
 
-/// I/O of one side: all active databases together, or one copy.
+/// I/O counters for one side: all active databases together, or one copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicationSideIo {
     /// Number of database reads.
@@ -68,7 +68,7 @@ pub struct ReplicationSideIo {
     pub log_bytes: u64,
 }
 
-/// A part of a replication test: I/O of both sides over the same period.
+/// I/O on both sides during one part of a replication test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationPart {
     /// Duration in seconds.
@@ -98,7 +98,7 @@ pub struct MissingLogAmount {
     pub streamed_bytes: u64,
 }
 
-/// State of both sides of a replication test at one moment.
+/// State of both sides of a replication test at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationSample {
     /// Seconds since the start of the measurement. Negative during the warm-up.
@@ -111,7 +111,7 @@ pub struct ReplicationSample {
     pub copies: Vec<CopySample>,
 }
 
-/// State of a passive copy at one moment.
+/// A passive copy's state at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopySample {
     /// I/O of the copy so far.
@@ -130,7 +130,7 @@ pub struct CopySample {
     pub missing_log: MissingLogAmount,
 }
 
-/// Function that selects one value from a side's I/O.
+/// A function that selects one value from a side's I/O counters.
 pub type SideFigure = fn(&ReplicationSideIo) -> u64;
 
 impl ReplicationSideIo {

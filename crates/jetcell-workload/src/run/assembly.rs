@@ -50,7 +50,7 @@ pub(crate) struct LoadPhaseResult {
     pub(crate) alone: Option<StandaloneLoad>,
 }
 
-/// Phases and log lines so far.
+/// The phases and log lines recorded in a run so far.
 #[derive(Clone, Default)]
 pub(crate) struct RunHistory {
     pub(crate) log: Vec<String>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Interval between two writes of a file.
+/// The minimum interval between two writes to a file.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteInterval {
     /// Minimum time between two jobs.
@@ -21,7 +21,7 @@ pub(crate) struct WriteInterval {
 /// A job that writes the file from its own copies of the inputs.
 pub(crate) type WriteJob = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
-/// Background thread with at most one pending job.
+/// Runs write jobs on a background thread, with at most one job pending.
 pub(crate) struct BackgroundWriter {
     slot: Arc<WriterSlot>,
     interval: WriteInterval,

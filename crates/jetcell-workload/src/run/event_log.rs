@@ -9,7 +9,7 @@ use crate::observer::RunPhase;
 use crate::profile::{TestKind, Thresholds};
 use crate::verdict::Verdict;
 
-/// An event of a run.
+/// An event that occurred during a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum RunEvent {

@@ -50,7 +50,7 @@ pub(crate) struct RunRecorder<'a> {
     pub(crate) events: Option<EventFile>,
 }
 
-/// Inputs of an interim result that do not change during the run.
+/// Inputs to an interim result that do not change during the run.
 #[derive(Clone)]
 pub(crate) struct InterimResultInputs {
     pub(crate) profile: Profile,

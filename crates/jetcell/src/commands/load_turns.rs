@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
-/// Reason why a test turn has no results.
+/// Why a test turn has no results.
 pub enum TurnError {
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -58,7 +58,7 @@ fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.first().map(ToString::to_string).unwrap_or_default().into()
 }
 
-/// Runner that runs the load several times, alternating between its variants. Stops at Ctrl-C.
+/// Runs the load several times, alternating between its variants. Ctrl-C stops it.
 pub struct LoadTurns {
     options: Options,
     engine: EseEngine,

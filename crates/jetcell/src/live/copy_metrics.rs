@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Metrics of a copy at a point in time.
+/// A copy's metrics at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyFigures {
     /// Directory of the copy.

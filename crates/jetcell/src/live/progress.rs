@@ -10,7 +10,7 @@ use jetcell_workload::RunPhase;
 use super::{MonitorState, RunIoRates};
 use crate::console::print_note;
 
-/// Display of the progress of a run through its phases.
+/// Displays a run's progress through its phases.
 pub struct RunProgressDisplay {
     /// Progress line. It exists only on a terminal.
     progress_line: Option<ProgressLine>,

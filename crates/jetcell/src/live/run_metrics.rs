@@ -18,7 +18,7 @@ use super::copy_metrics::{CopyFigures, encode_copy_metrics};
 const BUCKETS_US: [u64; 13] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 1_000_000];
 
-/// Collector that encodes the state of the run on each request.
+/// A metrics collector that encodes the run's state on each request.
 #[derive(Debug)]
 pub struct RunMetrics(pub RunMonitor);
 

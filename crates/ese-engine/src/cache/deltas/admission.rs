@@ -20,7 +20,7 @@ const RUNNING_OUT: i64 = 16;
 /// whether evictions without a write have become worthwhile.
 const PROBE_INTERVAL: usize = 64;
 
-/// The budget for evictions without a write.
+/// The budget for evicting dirty pages without writing them.
 pub(super) struct AdmissionBudget {
     units: AtomicI64,
     largest: AtomicI64,

@@ -33,7 +33,7 @@ pub(crate) enum PageDelta<'a> {
 const NO_ROOM: &str = "page does not have enough space for the node";
 const HEADER: usize = 24;
 
-/// Error: a page's dbtime differs from the one that the log expects before the first missing change.
+/// Error returned when a page's dbtime differs from the one that the log expects before the first missing change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "dbtime {} is {} than the log expects ({}): a write was lost, or the file and the log do not belong \

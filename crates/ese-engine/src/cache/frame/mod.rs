@@ -58,7 +58,7 @@ impl FrameState {
     }
 }
 
-/// Memory for one page. ESE: `BF`.
+/// A cache frame, which provides memory for one page. ESE: `BF`.
 #[doc(alias = "BF")]
 pub(super) struct Frame {
     pub index: u32,
@@ -211,7 +211,7 @@ impl Frame {
     }
 }
 
-/// The last two uncorrelated uses of a page. The time unit is the cache's clock: the number of pages read so far.
+/// Times of the last two uncorrelated references to a page, on the cache's clock. The clock counts pages read so far.
 #[derive(Default)]
 pub(super) struct ReferenceHistory {
     last: AtomicU64,

@@ -31,7 +31,7 @@ pub(in crate::cache) enum CleanClaim {
 /// Delta size that stands for a page whose changes are not recorded as deltas.
 pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
 
-/// Difference between a page in memory and the page on disk.
+/// How a page in memory differs from the page on disk.
 #[derive(Default)]
 pub(super) struct Modification {
     dirty: bool,

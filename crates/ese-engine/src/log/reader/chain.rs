@@ -14,7 +14,7 @@ use crate::error::LogErrorKind;
 use crate::log::LogNames;
 use crate::{Error, Result};
 
-/// End of the generations read so far. The next generation must continue from it.
+/// The point reached by the generations read so far, from which the next generation must continue.
 #[derive(Clone, Default)]
 pub(crate) struct LogChain {
     /// Header of the newest generation, and the XOR of its segments' checksums.

@@ -47,7 +47,7 @@ pub struct PositionedRecord {
     pub bytes: Vec<u8>,
 }
 
-/// End of a log stream, with the information needed to append to it.
+/// The end of a log stream, with the information needed to append to it.
 #[derive(Debug, Clone)]
 pub struct LogTail {
     /// Header of the newest generation.
@@ -65,7 +65,7 @@ pub struct LogTail {
     pub marked: bool,
 }
 
-/// Reader for the files of a log stream.
+/// Reads the files of a log stream.
 pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,

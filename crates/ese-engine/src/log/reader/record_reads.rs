@@ -19,14 +19,14 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Maximum number of log files that are kept open.
 const MAX_OPEN_FILES: usize = 64;
 
-/// A log file that is kept open so that records can be read from it.
+/// A log file that stays open for reading records.
 #[derive(Clone)]
 pub(super) struct OpenLogFile {
     pub file: Arc<dyn File>,
     segments: u16,
 }
 
-/// Reads of individual records that are in progress.
+/// Reads of individual records in progress.
 pub(crate) struct RecordReads {
     asked: usize,
     arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,

@@ -229,7 +229,7 @@ impl LogStream {
     }
 }
 
-/// Result of a write.
+/// Result of one log write.
 #[derive(Default)]
 pub(super) struct WriteResult {
     /// XOR of the checksums of the segments.

@@ -56,7 +56,7 @@ use crate::storage::DatabaseFile;
 use crate::transaction::{Transaction, VersionChange};
 use crate::{Error, Result};
 
-/// Redo in progress.
+/// State of a redo in progress.
 pub(super) struct Redo {
     core: Arc<Core>,
     log: Arc<LogReader>,

@@ -313,7 +313,7 @@ fn changed_data(
     counter.changed(old()?).map(Some)
 }
 
-/// Reason why a change that is not a delta cannot be made.
+/// Error returned when a change that is not a delta cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
     #[error("{0}")]

@@ -13,7 +13,7 @@ use crate::pages::TreeIdentity;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Transaction, Version, VersionChange};
 
-/// Information that redo found on the page when it repeated a versioned change.
+/// Information found on a page when redo repeated a versioned change.
 pub(super) struct RecoveredVersion {
     pub key: Vec<u8>,
     pub key_len: usize,

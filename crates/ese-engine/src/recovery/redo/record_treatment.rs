@@ -6,7 +6,7 @@ use crate::Result;
 use crate::error::LogErrorKind;
 use crate::log::{LogReader, PositionedRecord};
 
-/// Action of redo for a record.
+/// How redo handles a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RecordTreatment {
     /// Redo makes the changes that pages lack.

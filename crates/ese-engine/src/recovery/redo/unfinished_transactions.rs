@@ -18,7 +18,7 @@ use crate::transaction::{
 };
 use crate::{Error, Result};
 
-/// A versioned change to a node. Redo keeps it until its transaction ends.
+/// A versioned change to a node, which redo retains until its transaction ends.
 pub(super) struct NodeOperation {
     pub database: u8,
     pub root: PageNumber,
@@ -80,7 +80,7 @@ impl NodeOperation {
     }
 }
 
-/// An operation of a transaction.
+/// An operation performed by a transaction.
 pub(super) enum TransactionOperation {
     /// A change to a node.
     Node(NodeOperation),
@@ -127,8 +127,8 @@ impl OpenTransaction {
     }
 }
 
-/// Before-images and keys in the log, by version id. They are collected before redo, because a record may need one
-/// that comes later in the log. ESE: `LRUNDOINFO`.
+/// Before-images and keys from the log, indexed by version id. They are collected before redo, because a record may
+/// need one that comes later in the log. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
 /// Transactions for undo to roll back, and the numbers from which normal operation continues.

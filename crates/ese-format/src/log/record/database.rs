@@ -18,7 +18,7 @@ layout! {
     }
 }
 
-/// Log record that a database was created. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final NUL.
+/// Log record for the creation of a database. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final NUL.
 ///
 /// ```text
 /// 1 session (2)   3 database (1)   4 options (4)   8 size limit (4)   12 signature (28)   40 path length (2)
@@ -435,7 +435,7 @@ layout! {
     }
 }
 
-/// Log record of the pages changed by a macro, as a read-ahead hint.
+/// Log record that lists the pages changed by a macro, as a read-ahead hint.
 ///
 /// The payload is `database (1), count (4), pages (4 each)`.
 #[doc(alias = "LRMACROINFO2")]

@@ -14,7 +14,7 @@
 use super::Replace;
 use crate::layout::{BinaryLayout, Input, LayoutError};
 
-/// Reason why the differences stored in a log record cannot be applied to the old data.
+/// Error returned when the differences stored in a log record cannot be applied to the old data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// A difference is truncated.

@@ -20,7 +20,7 @@ const TAG_LEN: usize = 4;
 /// Mask for the tag count. In newer formats, the top bits hold the number of reserved tags.
 const TAG_COUNT_MASK: u16 = 0x0fff;
 
-/// Reason why a page image in a log record cannot be converted to a page.
+/// Error returned when a page image in a log record cannot be converted to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The image is longer than a page, or too short to hold its header and tags.

@@ -38,7 +38,7 @@ pub use transaction::*;
 use crate::fields::{self, FieldValue, Fields};
 use crate::layout::{BinaryLayout, Input, LayoutError};
 
-/// Reason why bytes cannot be decoded as a log record.
+/// Error returned when bytes cannot be decoded as a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogRecordError {
     /// No engine that uses this log format writes records of this type.

@@ -1,6 +1,6 @@
 //! Counters for the work done by histories. Tests check that all kinds of work occurred.
 
-/// Counters for the work done by histories.
+/// Counts of the events in randomly generated test histories.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct HistoryCounters {
     pub cuts: usize,

@@ -34,7 +34,7 @@ pub(in crate::luns) const MIN_BYTES: u64 = 1 << 20;
 /// record.
 const SHADOW_PART: u64 = 16;
 
-/// Size of a log, and the offsets of its parts.
+/// A log's size, and the offsets of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteLogGeometry {
     bytes: u64,

@@ -60,7 +60,7 @@ pub(super) struct WriteLog {
     buffer: IoBuffer,
 }
 
-/// Properties of the log that a volume's catalogue stores.
+/// Log properties that are stored in the volume's catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteLogIdentity {
     pub array: u128,

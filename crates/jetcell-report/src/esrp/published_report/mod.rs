@@ -19,7 +19,7 @@ use crate::esrp::tested_server::{
 /// Identifier of the supported format.
 pub(super) const SCHEMA: &str = "jetstress-fixture/1";
 
-/// Content of a published report file.
+/// Contents of a published report file.
 #[derive(Deserialize)]
 pub(super) struct PublishedReport {
     server: String,
@@ -54,7 +54,7 @@ struct SubmissionClaims {
     avg_seconds_per_log: Option<StatedNumber>,
 }
 
-/// Report of one test. Each kind of test has only some of the tables.
+/// A report on one test. Each kind of test has only some of the tables.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PublishedTest {
@@ -158,7 +158,7 @@ pub(super) struct PublishedCounter {
     pub(super) maximum: f64,
 }
 
-/// A row in the statistics of a backup or recovery.
+/// A row of backup or recovery statistics.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PublishedStatistic {

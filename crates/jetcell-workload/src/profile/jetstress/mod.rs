@@ -26,7 +26,7 @@ const MAX_NODES: u32 = 50_000;
 /// compares all attributes of a tag with each other, so long tags must be rejected.
 const MAX_TAG: usize = 4096;
 
-/// Contents of an imported configuration.
+/// Options and notes from an imported Jetstress configuration.
 #[derive(Debug)]
 pub(super) struct JetstressImport {
     pub(super) options: Options,

@@ -14,7 +14,7 @@ pub(super) fn display_text(node: Node<'_, '_>) -> String {
     ConfigurationError::new(node.text().unwrap_or("").trim()).to_string()
 }
 
-/// Effect of an element.
+/// How a Jetstress configuration element affects the test.
 pub(super) enum ElementEffect {
     /// The element has this effect.
     Honoured(String),
@@ -27,7 +27,7 @@ pub(super) struct ElementNote {
     pub(super) fate: ElementEffect,
 }
 
-/// Numbers that together determine the database sizes and the target.
+/// Settings that together determine the database sizes and the target I/O rate.
 #[derive(Default)]
 pub(super) struct JetstressSizing {
     pub(super) by_capacity: bool,

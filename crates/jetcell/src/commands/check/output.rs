@@ -21,7 +21,7 @@ const MAX_LISTED_FINDINGS: u64 = 100;
 /// Maximum number of files of unsupported types that are listed by name.
 const MAX_LISTED_FILES: usize = 3;
 
-/// Interface that receives the results of a check from several threads.
+/// Interface for receiving check results from several threads.
 pub trait CheckOutput: Send + Sync {
     /// Receives a finding as soon as it is found.
     fn report_finding(&self, finding: &Finding);

@@ -6,7 +6,7 @@ use jetcell_copies::{CopyState, DatabasePageChecks, PageChecks};
 use jetcell_vfs::{Clock, RealClock, Vfs};
 use serde_json::{Value, json};
 
-/// State of the page comparison of one database.
+/// Page comparison state for one database.
 pub struct PageComparisonState {
     file: String,
     /// Number of pages in the file.

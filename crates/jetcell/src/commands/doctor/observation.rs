@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Importance of an observation for a measurement.
+/// How much an observation matters to a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ObservationSeverity {

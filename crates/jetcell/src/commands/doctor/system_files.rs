@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reader of files below a root directory.
+/// Reads files below a root directory.
 pub(super) struct SystemFiles {
     root: PathBuf,
 }

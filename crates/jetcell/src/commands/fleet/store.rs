@@ -39,7 +39,7 @@ struct StoredCoordinator {
     saved: CoordinatorState,
 }
 
-/// Store for the state and the results of a coordinator, which also shows its progress.
+/// Stores a coordinator's state and results, and shows its progress.
 pub struct FleetStore {
     output: PathBuf,
     directory: PathBuf,

@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between progress lines on a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Requested tasks.
+/// Which maintenance tasks were requested.
 #[derive(Clone, Copy)]
 pub(super) struct MaintenanceTasks {
     pub scan: bool,
@@ -32,7 +32,7 @@ pub(super) struct MaintenanceTasks {
     pub trim: bool,
 }
 
-/// Space that a database has returned to the file system. `None` means that the task was not requested, or was
+/// The space that one database has returned to the file system. `None` means that the task was not requested, or was
 /// stopped before it started.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ReturnedSpace {
@@ -49,7 +49,7 @@ struct MaintenanceSlot {
     window_part: (u32, u32),
 }
 
-/// Disks and window shares of all databases.
+/// The disk and window share for each database.
 pub(super) struct MaintenanceSlots(Vec<MaintenanceSlot>);
 
 impl MaintenanceSlots {

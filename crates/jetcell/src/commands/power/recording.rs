@@ -10,7 +10,7 @@ use jetcell_power::{MeterKind, MeterScope, PowerMeter, PowerRecorder};
 use crate::console;
 use crate::outcome::CommandError;
 
-/// A recording of a power meter's readings into a log.
+/// Records a power meter's readings to a log.
 pub struct PowerRecording {
     meter: PowerMeter,
     recorder: PowerRecorder,

@@ -40,7 +40,7 @@ pub struct ArrayInUse {
     snapshot: Mutex<ArraySnapshot>,
 }
 
-/// State of an array that can be read without waiting for the array.
+/// A snapshot of an array's state that can be read without waiting for the array.
 #[derive(Clone, Copy, Default)]
 pub struct ArraySnapshot {
     pub counters: ArrayIoCounters,

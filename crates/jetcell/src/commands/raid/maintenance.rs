@@ -62,7 +62,7 @@ struct RebuildResult {
     is_complete: bool,
 }
 
-/// Pacing and progress of array work that is done zone by zone.
+/// Paces array work that proceeds zone by zone, and tracks its progress.
 pub struct ZonePace {
     pace: TransferControl,
     pacer: Pacer,

@@ -35,7 +35,7 @@ impl<'a> ArrayGuard<'a> {
     }
 }
 
-/// Interface to the owner of an array that several threads share.
+/// Interface to the owner of an array shared by several threads.
 pub trait ArrayOwner: Send + Sync {
     /// Runs `call` while no other thread uses the array. Returns false if the array was shut down, in which case
     /// `call` was not run.
@@ -93,7 +93,7 @@ impl ConcurrentActivity {
     }
 }
 
-/// Guard that ensures that only one scrub of an array runs at a time.
+/// A guard that ensures that only one scrub of an array runs at a time.
 pub struct ScrubGuard<'a>(&'a ConcurrentActivity);
 
 impl Drop for ScrubGuard<'_> {

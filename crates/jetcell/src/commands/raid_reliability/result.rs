@@ -25,7 +25,7 @@ pub struct ReliabilityResult {
     pub own_array: Option<f64>,
 }
 
-/// Result of simulating the reliability of an array.
+/// Result of simulating an array's reliability.
 pub struct ReliabilitySimulation {
     pub shapes: DistributionShapes,
     pub laws: EventDistributions,

@@ -30,14 +30,14 @@ pub struct RecoveryReport {
     pub ignored: Vec<IgnoredFile>,
 }
 
-/// Range of log generations that a recovery replayed.
+/// The range of log generations that a recovery replayed.
 #[derive(Default, Serialize)]
 pub struct ReplayedGenerations {
     pub first: u32,
     pub last: u32,
 }
 
-/// Counts of the pages that a recovery read, changed and wrote.
+/// Numbers of pages that a recovery read, changed and wrote.
 #[derive(Default, Serialize)]
 pub struct ReplayedPages {
     pub read: u64,
@@ -46,7 +46,7 @@ pub struct ReplayedPages {
     pub written: u64,
 }
 
-/// Range of log generations that a recovery lost, and the reason.
+/// The range of log generations that a recovery lost, and the reason.
 #[derive(Serialize)]
 pub struct LostGenerations {
     pub first: u32,

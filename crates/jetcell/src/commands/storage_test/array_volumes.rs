@@ -63,7 +63,7 @@ pub fn check_test(
     Ok(())
 }
 
-/// The arrays used by a run, and their concurrent maintenance: rebuilds, and consistency points of LUNs.
+/// The arrays used by a run, and the maintenance that runs concurrently: rebuilds and LUN consistency points.
 pub struct ArrayVolumes {
     mounted: Vec<MountedVolume>,
     stop: Cancellation,

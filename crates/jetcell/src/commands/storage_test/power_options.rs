@@ -39,7 +39,7 @@ pub struct PowerOptions {
     tariff: TariffOptions,
 }
 
-/// A test run during which a power meter is read.
+/// Reads a power meter during a test run.
 pub struct RunMeter {
     options: PowerOptions,
     /// Thread that writes the log, and the directory that holds the log until it is copied to the results.

@@ -18,7 +18,7 @@ pub enum LineRead {
     Closed,
 }
 
-/// Reader of lines of at most `max_line_bytes` bytes.
+/// Reads lines that are at most `max_line_bytes` bytes long.
 pub struct BoundedLineReader {
     stream: UnixStream,
     pending: Vec<u8>,

@@ -26,8 +26,8 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Minimum interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Control socket of an array in use, through which other processes request operations. Dropping it
-/// interrupts operations and removes the socket.
+/// The control socket of an array in use. Other processes use it to request operations. Dropping it interrupts
+/// operations and removes the socket.
 pub struct ControlSocket(Option<(Arc<BoundSocket>, JoinHandle<()>)>);
 
 /// The listening socket. It is removed before the directory of a long path is closed.
