@@ -81,8 +81,8 @@ pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
 
 pub use backup::{
-    Backup, BackupKind, BackupSummary, DatabasePageReader, Freeze, PageExtent, PageReadOptions, PageReads,
-    VerifiedLog, VerifiedLogReader, mark_copy,
+    Backup, BackupKind, BackupSummary, DatabasePageReader, Freeze, PageExtent, PageReadCounters,
+    PageReadOptions, VerifiedLog, VerifiedLogReader, mark_copy,
 };
 pub use btree::SeekRelation;
 pub use cache::LoadBuffers;

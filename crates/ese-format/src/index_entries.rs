@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::catalog::{Index, TableSchema};
 use crate::compression;
-use crate::key::{self, IndexFlags, Key, KeyError, KeyPart, NullRule, SHORT_KEY, normalise, null_rule};
+use crate::key::{self, IndexFlags, Key, KeyError, KeyPart, NullRuleResult, SHORT_KEY, normalise, null_rule};
 use crate::long_value::LongValueId;
 use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 
@@ -148,9 +148,9 @@ pub fn index_keys(
             .collect();
         let nulls: Vec<bool> = parts.iter().map(|part| part.value.is_none()).collect();
         match null_rule(&nulls, index.flags) {
-            NullRule::Entry => keys.push(normalise(&parts, index.key_limits(), index.flags)?),
-            NullRule::NoEntry => {}
-            NullRule::Rejected => return Err(KeyError::NullNotAllowed),
+            NullRuleResult::Entry => keys.push(normalise(&parts, index.key_limits(), index.flags)?),
+            NullRuleResult::NoEntry => {}
+            NullRuleResult::Rejected => return Err(KeyError::NullNotAllowed),
         }
     }
     keys.sort();

@@ -9,7 +9,7 @@
 
 use jetcell_raid_models::simulation::weibull::Weibull;
 use jetcell_raid_models::simulation::{
-    AfterLossAction, EventDistributions, LossSimulation, SimulationEffort,
+    AfterLossAction, EventDistributions, LossSimulation, SimulationSettings,
 };
 use jetcell_raid_models::units::{Hours, PerHour};
 use jetcell_raid_models::{
@@ -119,7 +119,7 @@ impl LifeParameters {
     fn losses_by_simulation(&self) -> (f64, f64) {
         let mut experiment = LossSimulation::new(self.set, self.laws, MISSION, AfterLossAction::End, false);
         experiment.rules = GeneralModelRules::for_arrays();
-        let effort = SimulationEffort { seed: 1, precision: 1e-5, lives: 50_000 };
+        let effort = SimulationSettings { seed: 1, precision: 1e-5, lives: 50_000 };
         let estimate = experiment.estimate(effort, |_| ()).unwrap();
         (estimate.mean, estimate.standard_error)
     }

@@ -54,8 +54,8 @@ pub use error::{ArrayError, ArrayRefusal, Result, WriteLogError};
 pub use geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_SLOTS, RaidLevel, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{
-    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLuns, SnapshotStatus, WriteLogOptions,
-    check_lun_name,
+    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus,
+    WriteLogOptions, check_lun_name,
 };
 pub use maintenance::{ArrayMaintenanceThrottle, ParityMismatch, RebuildProgress, ScrubReport};
 pub use member::{LifetimeTotals, MemberTransferCounters, TransferCounters};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, PageFlaw, PageReads, VerifiedLog};
+use ese_engine::{BackupKind, PageFlaw, PageReadCounters, VerifiedLog};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
 use jetcell_input::hex::{hex64, parse_hex64};
 use jetcell_input::{bounded_list, error_line, shortened};
@@ -382,7 +382,7 @@ impl StoredBadPage {
 
 impl StoredPageCounts {
     /// Adds a reader's counts to those of an interrupted backup.
-    pub(crate) fn plus(self, reads: &PageReads) -> StoredPageCounts {
+    pub(crate) fn plus(self, reads: &PageReadCounters) -> StoredPageCounts {
         StoredPageCounts {
             read: self.read.saturating_add(reads.pages),
             zero: self.zero.saturating_add(reads.zero),

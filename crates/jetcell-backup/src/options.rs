@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::{LogNameFormat, PageReads, RecoverySet};
+use ese_engine::{LogNameFormat, PageReadCounters, RecoverySet};
 use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs};
@@ -14,7 +14,7 @@ use crate::transfer_control::TransferControl;
 
 /// Callback that receives the path of a database and the counts of the pages that this call has read from it so far.
 /// It runs on the thread that reads the database.
-pub type PageReadsFn = dyn Fn(&Path, &PageReads) + Send + Sync;
+pub type PageReadsFn = dyn Fn(&Path, &PageReadCounters) + Send + Sync;
 
 /// Options for a backup.
 #[derive(Clone)]

@@ -23,7 +23,7 @@ use crate::copy_state::{COPY_FILE, CopyPhase, CopyState, LostHistory, UnfitReaso
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
 use crate::incoming::{INCOMING, part_path, read_partial_log, store_log};
-use crate::log_end::{LogEnd, begins_with, has_records, read_log_header};
+use crate::log_end::{ClosedLogId, begins_with, has_records, read_log_header};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
 use crate::log_source::LogSource;
 use crate::page_checks::CHECKS_FILE;
@@ -179,7 +179,7 @@ pub fn activate_as(
     let lost = activation.find_loss(copy.state(), handover.as_deref(), arrived.as_ref(), part.as_ref())?;
     let arrived = match arrived {
         Some(end) => Some((end, activation.incoming_path())),
-        None => part.map(|part| (LogEnd::from_log(&part), part.path)),
+        None => part.map(|part| (ClosedLogId::from_log(&part), part.path)),
     };
     check_limit(directory, lost.as_ref(), limit, copy.state())?;
     activation.check_consistent(copy.state(), arrived.as_ref().map(|(end, _)| end))?;
@@ -276,7 +276,7 @@ fn check_limit(
 fn step_down(
     handover: &dyn Handover,
     successor: &str,
-    arrived: Option<LogEnd>,
+    arrived: Option<ClosedLogId>,
     lost: Option<LostHistory>,
     state: &CopyState,
 ) -> Result<()> {
@@ -319,7 +319,7 @@ impl Activation<'_> {
 
     /// Copies and verifies the log that the active side was writing. Returns `None` if the active side has no log
     /// after the last log of the copy.
-    fn last_log(&self, state: &CopyState, handover: &dyn Handover) -> Result<Option<LogEnd>> {
+    fn last_log(&self, state: &CopyState, handover: &dyn Handover) -> Result<Option<ClosedLogId>> {
         let Some((newest, _)) = handover.logs().last_key_value() else { return Ok(None) };
         if newest.0 < state.next {
             return Ok(None);
@@ -349,7 +349,7 @@ impl Activation<'_> {
             );
             return Err(CopyError::Refused(what));
         }
-        Ok(Some(LogEnd::from_log(&log)))
+        Ok(Some(ClosedLogId::from_log(&log)))
     }
 
     /// Returns the part of the last log that was streamed or came with the seed, if it extends past the closed logs.
@@ -380,7 +380,7 @@ impl Activation<'_> {
         &self,
         state: &CopyState,
         handover: Option<&dyn Handover>,
-        arrived: Option<&LogEnd>,
+        arrived: Option<&ClosedLogId>,
         part: Option<&VerifiedLog>,
     ) -> Result<Option<LostHistory>> {
         let first = state.next;
@@ -428,7 +428,7 @@ impl Activation<'_> {
     }
 
     /// Fails if a database needs logs that did not arrive.
-    fn check_consistent(&self, state: &CopyState, arrived: Option<&LogEnd>) -> Result<()> {
+    fn check_consistent(&self, state: &CopyState, arrived: Option<&ClosedLogId>) -> Result<()> {
         let newest = arrived.map_or(state.next.saturating_sub(1), |end| end.generation);
         for database in &state.databases {
             let path = self.directory.join(&database.file);

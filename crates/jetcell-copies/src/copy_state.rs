@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
 use crate::incoming::part_path;
-use crate::log_end::{LogEnd, MAX_LOG_BYTES};
+use crate::log_end::{ClosedLogId, MAX_LOG_BYTES};
 use crate::stream_directory::StreamDirectory;
 
 /// Name of the file whose presence makes a directory a copy.
@@ -66,7 +66,7 @@ pub struct CopyState {
     /// First generation that the copy does not yet have.
     pub next: u32,
     /// End of the log before `next`, if it is known.
-    pub end: Option<LogEnd>,
+    pub end: Option<ClosedLogId>,
     /// Newest generation that has been replayed.
     pub replayed: u32,
     /// Time up to which all changes have been replayed, in milliseconds since 1970 UTC; `None` before the first

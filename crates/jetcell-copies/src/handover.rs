@@ -14,7 +14,7 @@ use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState};
 use crate::error::{CopyError, Result};
-use crate::log_end::{LogEnd, records_end_offset, remove_empty_tail};
+use crate::log_end::{ClosedLogId, records_end_offset, remove_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
 /// A stopped active side that is about to transfer its role to a copy. It cannot be started while this value exists.
@@ -34,7 +34,7 @@ pub trait Handover {
     ///
     /// As a copy, the old side continues after `end`, or is unfit if its history has diverged. A repeated call
     /// completes the remaining steps.
-    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: CopyPhase) -> Result<()>;
+    fn step_down(&self, successor: &str, end: Option<ClosedLogId>, phase: CopyPhase) -> Result<()>;
 }
 
 /// Handover from an active side whose logs are in a directory.
@@ -186,7 +186,7 @@ impl Handover for DirectoryHandover {
         Ok(copies)
     }
 
-    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: CopyPhase) -> Result<()> {
+    fn step_down(&self, successor: &str, end: Option<ClosedLogId>, phase: CopyPhase) -> Result<()> {
         let (vfs, directory) = (&self.logs.vfs, self.logs.path());
         let newest = self.set.logs.last_key_value().map_or(0, |(newest, _)| newest.0);
         let id = format!("{:08x}", self.set.signature.random ^ newest);

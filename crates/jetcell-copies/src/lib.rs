@@ -50,7 +50,7 @@ pub use crate::copy_state::{
 pub use crate::directory_source::DirectorySource;
 pub use crate::error::{CopyError, Result};
 pub use crate::handover::Handover;
-pub use crate::log_end::LogEnd;
+pub use crate::log_end::ClosedLogId;
 pub use crate::log_history::{HistoryRelation, LogHistory};
 pub use crate::log_replayer::ReplayOptions;
 pub use crate::log_source::{AvailableLogs, LogSource};

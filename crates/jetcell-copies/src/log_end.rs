@@ -18,7 +18,7 @@ pub const MAX_LOG_BYTES: u64 = 1 << 28;
 /// Identifies a closed log by its generation, creation time and content checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogEnd {
+pub struct ClosedLogId {
     /// Generation of the log.
     pub generation: u32,
     /// Creation time, as the eight bytes in the log's header interpreted as a number.
@@ -29,7 +29,7 @@ pub struct LogEnd {
 
 /// Reason why a copy rejects a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogFlaw {
+pub enum LogRejection {
     /// The log is damaged, truncated, or has the wrong generation. Fetching it again may succeed.
     Damaged(String),
     /// The log belongs to another log stream.
@@ -40,10 +40,10 @@ pub enum LogFlaw {
     OtherContent,
 }
 
-impl LogEnd {
+impl ClosedLogId {
     /// Returns the end of a verified log.
-    pub fn from_log(log: &VerifiedLog) -> LogEnd {
-        LogEnd {
+    pub fn from_log(log: &VerifiedLog) -> ClosedLogId {
+        ClosedLogId {
             generation: log.generation.0,
             created: u64::from_be_bytes(log.created.0),
             checksum: log.checksum,
@@ -70,16 +70,16 @@ pub fn inspect(
     path: &Path,
     generation: Generation,
     stream: Signature,
-    after: Option<&LogEnd>,
+    after: Option<&ClosedLogId>,
     part: Option<&VerifiedLog>,
-) -> Result<std::result::Result<VerifiedLog, LogFlaw>> {
+) -> Result<std::result::Result<VerifiedLog, LogRejection>> {
     let log = match VerifiedLog::read(vfs, path, true) {
         Ok(log) => log,
         Err(error @ (Error::Log { .. } | Error::Corrupt { .. })) => {
-            return Ok(Err(LogFlaw::Damaged(error.to_string())));
+            return Ok(Err(LogRejection::Damaged(error.to_string())));
         }
         Err(Error::Io { kind: std::io::ErrorKind::UnexpectedEof, .. }) => {
-            return Ok(Err(LogFlaw::Damaged(format!("{}: the log is truncated", path.display()))));
+            return Ok(Err(LogRejection::Damaged(format!("{}: the log is truncated", path.display()))));
         }
         Err(error) => return Err(error.into()),
     };
@@ -88,21 +88,21 @@ pub fn inspect(
             "the log contains generation {:X}, expected {:X} (hexadecimal)",
             log.generation.0, generation.0
         );
-        return Ok(Err(LogFlaw::Damaged(what)));
+        return Ok(Err(LogRejection::Damaged(what)));
     }
     if log.signature != stream {
-        return Ok(Err(LogFlaw::OtherStream));
+        return Ok(Err(LogRejection::OtherStream));
     }
     if let Some(after) = after.filter(|after| after.next() == generation) {
         if u64::from_be_bytes(log.previous_created.0) != after.created {
-            return Ok(Err(LogFlaw::OtherHistory));
+            return Ok(Err(LogRejection::OtherHistory));
         }
         if log.previous_checksum != after.checksum {
-            return Ok(Err(LogFlaw::OtherContent));
+            return Ok(Err(LogRejection::OtherContent));
         }
     }
     if part.is_some_and(|part| part.generation == generation && !begins_with(&log, part)) {
-        return Ok(Err(LogFlaw::OtherContent));
+        return Ok(Err(LogRejection::OtherContent));
     }
     Ok(Ok(log))
 }
@@ -121,7 +121,7 @@ pub fn has_records(log: &VerifiedLog) -> bool {
 }
 
 /// Returns true if `next` is the header of the log that directly follows the log that ends at `end`.
-pub fn is_successor(end: &LogEnd, next: &LogHeader) -> bool {
+pub fn is_successor(end: &ClosedLogId, next: &LogHeader) -> bool {
     (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
 }
 

@@ -16,7 +16,7 @@ use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopyPhase, CopyState, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, create_or_replace, read_partial_log};
-use crate::log_end::{LogEnd, LogFlaw, inspect, is_successor, read_log_header, records_end_offset};
+use crate::log_end::{ClosedLogId, LogRejection, inspect, is_successor, read_log_header, records_end_offset};
 use crate::log_source::{AvailableLogs, LogSource};
 use crate::streamed_log::{StreamedLog, valid_len};
 
@@ -81,8 +81,8 @@ impl LogFetcher<'_> {
         &mut self,
         state: &CopyState,
         generation: Generation,
-        after: Option<&LogEnd>,
-    ) -> Result<Option<LogEnd>> {
+        after: Option<&ClosedLogId>,
+    ) -> Result<Option<ClosedLogId>> {
         let known = self.streamed.as_ref().filter(|known| known.generation() == generation);
         let Some(known) = known else { return Ok(None) };
         let Some(rest) = self.source.read_log(generation, known.last_segment_offset())? else {
@@ -169,8 +169,8 @@ impl LogFetcher<'_> {
         let theirs = inspect(self.vfs, &incoming, generation, state.stream(), None, None)?;
         self.vfs.remove(&incoming).map_err(|error| CopyError::io(&incoming, &error))?;
         match theirs {
-            Err(LogFlaw::Damaged(_)) => Ok(HistoryConfirmation::NotYet),
-            Ok(theirs) if LogEnd::from_log(&theirs) == end => self.confirm_part(state),
+            Err(LogRejection::Damaged(_)) => Ok(HistoryConfirmation::NotYet),
+            Ok(theirs) if ClosedLogId::from_log(&theirs) == end => self.confirm_part(state),
             _ => {
                 let number =
                     format!("log generation {:X} (hexadecimal) of {}", end.generation, self.source.address());
@@ -188,7 +188,7 @@ impl LogFetcher<'_> {
 
     /// Handles an active side that no longer has the copy's last log. The header of the next log identifies the log
     /// that it continues.
-    fn confirm_by_next(&self, state: &mut CopyState, end: LogEnd) -> Result<HistoryConfirmation> {
+    fn confirm_by_next(&self, state: &mut CopyState, end: ClosedLogId) -> Result<HistoryConfirmation> {
         let next = self.source.read_log(end.next(), 0)?;
         let header = next.and_then(|bytes| LogHeader::decode(&bytes).ok());
         let of_next =
@@ -254,7 +254,7 @@ impl LogFetcher<'_> {
     pub fn replace(&mut self, state: &mut CopyState, generation: Generation) -> Result<bool> {
         let behind = state.logs(self.vfs, self.directory).archived(generation.next());
         let known = match read_log_header(&**self.vfs, &behind) {
-            Ok(header) if header.generation.0 < state.next => Some(LogEnd {
+            Ok(header) if header.generation.0 < state.next => Some(ClosedLogId {
                 generation: generation.0,
                 created: u64::from_be_bytes(header.previous_created.0),
                 checksum: header.previous_checksum,
@@ -276,9 +276,9 @@ impl LogFetcher<'_> {
         &mut self,
         state: &mut CopyState,
         generation: Generation,
-        after: Option<LogEnd>,
-        known: Option<LogEnd>,
-    ) -> Result<Option<LogEnd>> {
+        after: Option<ClosedLogId>,
+        known: Option<ClosedLogId>,
+    ) -> Result<Option<ClosedLogId>> {
         let logs = state.logs(self.vfs, self.directory);
         let place = logs.archived(generation);
         if let Some(end) = self.complete_streamed(state, generation, after.as_ref())? {
@@ -299,9 +299,11 @@ impl LogFetcher<'_> {
         let inspected =
             inspect(self.vfs, &incoming, generation, state.stream(), after.as_ref(), part.as_ref())?;
         let what = match inspected {
-            Ok(log) if known.is_some_and(|known| known != LogEnd::from_log(&log)) => LogFlaw::OtherContent,
+            Ok(log) if known.is_some_and(|known| known != ClosedLogId::from_log(&log)) => {
+                LogRejection::OtherContent
+            }
             Ok(log) => {
-                let end = LogEnd::from_log(&log);
+                let end = ClosedLogId::from_log(&log);
                 if *log.bytes != *bytes {
                     // A damaged segment was restored from its second copy. The damaged bytes must not remain in the
                     // file, which may be reused later.
@@ -315,19 +317,19 @@ impl LogFetcher<'_> {
         };
         let number = format!("log generation {:X} (hexadecimal) of {}", generation.0, self.source.address());
         let (error, reason, what) = match what {
-            LogFlaw::Damaged(what) => {
+            LogRejection::Damaged(what) => {
                 (-501, UnfitReason::BadLog, format!("{number}: {what}; reseed the copy"))
             }
-            LogFlaw::OtherStream => {
+            LogRejection::OtherStream => {
                 let what = format!("{number} belongs to a different log stream; reseed the copy (-530)");
                 (-530, UnfitReason::Diverged, what)
             }
-            LogFlaw::OtherHistory => (
+            LogRejection::OtherHistory => (
                 -515,
                 UnfitReason::Diverged,
                 divergence_message(&number, "was created at a different time", -515),
             ),
-            LogFlaw::OtherContent => {
+            LogRejection::OtherContent => {
                 (-590, UnfitReason::Diverged, divergence_message(&number, "has different content", -590))
             }
         };
@@ -342,7 +344,7 @@ impl LogFetcher<'_> {
         error: i32,
         reason: UnfitReason,
         what: String,
-    ) -> Option<LogEnd> {
+    ) -> Option<ClosedLogId> {
         state.tries += 1;
         self.events.report(CopyEvent::LogRefused { generation: generation.0, error, what: what.clone() });
         if state.tries >= MAX_FETCH_ATTEMPTS {

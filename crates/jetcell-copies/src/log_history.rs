@@ -12,7 +12,7 @@ use jetcell_vfs::Vfs;
 use crate::copy_state::CopyState;
 use crate::error::Result;
 use crate::incoming::read_partial_log;
-use crate::log_end::{LogEnd, has_records, is_successor, read_log_header, remove_empty_tail};
+use crate::log_end::{ClosedLogId, has_records, is_successor, read_log_header, remove_empty_tail};
 
 /// The logs on one side: an instance, a copy or a backup.
 pub struct LogHistory {
@@ -148,8 +148,8 @@ impl LogHistory {
     }
 
     /// Returns the end of one of this side's logs.
-    pub fn log_end(&self, generation: Generation) -> Result<Option<LogEnd>> {
-        Ok(self.read(generation)?.as_ref().map(LogEnd::from_log))
+    pub fn log_end(&self, generation: Generation) -> Result<Option<ClosedLogId>> {
+        Ok(self.read(generation)?.as_ref().map(ClosedLogId::from_log))
     }
 
     /// Returns the relation of this side to another side.

@@ -19,7 +19,7 @@ use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::read_partial_log;
-use crate::log_end::{LogEnd, inspect};
+use crate::log_end::{ClosedLogId, inspect};
 use crate::log_fetcher::{HistoryConfirmation, LogFetcher};
 use crate::log_replayer::{LogReplayer, ReplayAttempt, ReplayOptions, redo_start};
 use crate::log_source::{AvailableLogs, LogSource};
@@ -141,7 +141,7 @@ impl Replicator {
                 let Ok(log) = inspect(vfs, path, next, stream, end.as_ref(), part.as_ref())? else {
                     break;
                 };
-                let end = LogEnd::from_log(&log);
+                let end = ClosedLogId::from_log(&log);
                 logs.sync()?;
                 (self.state.next, self.state.end) = (end.next().0, Some(end));
             }

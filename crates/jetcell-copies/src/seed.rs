@@ -25,7 +25,7 @@ use crate::copy_state::{
 };
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, part_path};
-use crate::log_end::LogEnd;
+use crate::log_end::ClosedLogId;
 use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;
 use crate::replicator::lock;
@@ -361,7 +361,7 @@ impl SeedOperation<'_> {
             });
         }
         let closed = manifest.logs.iter().rev().find(|log| !is_open(manifest, log));
-        state.end = closed.map(|log| LogEnd {
+        state.end = closed.map(|log| ClosedLogId {
             generation: log.generation,
             created: parse_hex(&log.created),
             checksum: parse_hex(&log.checksum),

@@ -24,7 +24,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 use crate::copy_state::CopyState;
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, create_or_replace, read_partial_log};
-use crate::log_end::{LogEnd, begins_with, inspect, is_successor};
+use crate::log_end::{ClosedLogId, begins_with, inspect, is_successor};
 use crate::log_source::LogSource;
 
 const STREAMED_LOG_FILE: &str = "streamed.log";
@@ -90,9 +90,9 @@ impl StreamedLog {
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
         state: &CopyState,
-        after: Option<&LogEnd>,
+        after: Option<&ClosedLogId>,
         rest: &[u8],
-    ) -> Result<Option<LogEnd>> {
+    ) -> Result<Option<ClosedLogId>> {
         let (path, overlap) = (streamed_path(directory), self.last_segment_offset());
         // If the rest were missing, segments left over from an earlier log in its place would look like the unused
         // end of a log that was closed early.
@@ -116,7 +116,7 @@ impl StreamedLog {
             Some(_) => vfs.rename(&path, &place).map_err(|error| CopyError::io(&place, &error))?,
             None => remove_streamed(&**vfs, directory)?,
         }
-        Ok(inspected.as_ref().map(LogEnd::from_log))
+        Ok(inspected.as_ref().map(ClosedLogId::from_log))
     }
 
     /// Returns the offset of the last segment.

@@ -69,7 +69,7 @@ impl SimulatedState {
 
 /// Simulation results for one layout in one array state.
 #[derive(Clone, Debug, Serialize)]
-pub struct StateFigures {
+pub struct ArrayStateResults {
     /// State of the array.
     pub state: SimulatedState,
     /// Number of host I/O operations per second that was reached.
@@ -104,7 +104,7 @@ pub struct StateFigures {
 
 /// Simulation results for one layout in all array states.
 #[derive(Clone, Debug, Serialize)]
-pub struct LayoutFigures {
+pub struct LayoutResults {
     /// Name of the layout.
     pub name: String,
     /// Number of drives.
@@ -112,7 +112,7 @@ pub struct LayoutFigures {
     /// Fraction of the capacity in use.
     pub fill: f64,
     /// Results for each state.
-    pub states: Vec<StateFigures>,
+    pub states: Vec<ArrayStateResults>,
     /// Highest rate of host I/O operations per second with a mean read latency of at most [`LATENCY_LIMIT_MS`].
     pub highest_iops: f64,
     /// A run before, during and after the loss and rebuild of a drive.
@@ -121,7 +121,7 @@ pub struct LayoutFigures {
 
 /// The cost of host writes to a simulated write-anywhere volume as it ages.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct WriteAnywhereDecay {
+pub struct WriteAnywhereWriteCost {
     /// Fraction of the volume in use.
     pub fill: f64,
     /// Number of times that all data had been overwritten.
@@ -146,9 +146,9 @@ pub struct ExperimentResults {
     /// Target rate of host I/O operations per second.
     pub target_iops: f64,
     /// Results for each layout.
-    pub layouts: Vec<LayoutFigures>,
+    pub layouts: Vec<LayoutResults>,
     /// Decay of the first write-anywhere layout.
-    pub decay: Vec<WriteAnywhereDecay>,
+    pub decay: Vec<WriteAnywhereWriteCost>,
 }
 
 /// Runs an experiment. `progress` is called before each step with the index of the step, the number of steps, and a
@@ -184,7 +184,7 @@ pub fn run(
         let highest_iops = runner.highest_iops();
         let fill = layout.fill(&config.load, &drive);
         let (name, drives) = (layout.name.clone(), layout.drives());
-        layouts.push(LayoutFigures { name, drives, fill, states, highest_iops, timeline });
+        layouts.push(LayoutResults { name, drives, fill, states, highest_iops, timeline });
     }
     let decay = match anywhere {
         Some(layout) => {
@@ -239,7 +239,7 @@ impl<'a> LayoutRunner<'a> {
         }
     }
 
-    fn measure_state(&self, state: SimulatedState, iops: f64, seconds: f64) -> StateFigures {
+    fn measure_state(&self, state: SimulatedState, iops: f64, seconds: f64) -> ArrayStateResults {
         let lost = state.lost();
         let failure = (lost > 0).then_some(0.0);
         let rebuild = state.is_rebuilding().then_some(0.0);
@@ -250,7 +250,7 @@ impl<'a> LayoutRunner<'a> {
         let rate = (state.is_rebuilding() && rate > 0.0).then_some(rate);
         let capacity_mb = self.drive.capacity() as f64 / 1e6;
         let of_logs = |value: fn(&[f32]) -> f64| self.config.log.map(|_| value(&measured.log_ms));
-        StateFigures {
+        ArrayStateResults {
             state,
             iops: reached,
             read_ms: mean(&measured.read_ms),
@@ -287,7 +287,7 @@ impl<'a> LayoutRunner<'a> {
 }
 
 /// Measures the cost of writes to volumes with the layout's groups, for several fractions in use and several ages.
-fn decay(config: &Config, layout: &SimulatedLayout) -> Vec<WriteAnywhereDecay> {
+fn decay(config: &Config, layout: &SimulatedLayout) -> Vec<WriteAnywhereWriteCost> {
     let Some(options) = layout.write_anywhere else { return vec![] };
     let groups: Vec<(usize, usize)> =
         (0..layout.groups.len()).map(|group| (layout.data_drives(group), layout.level.parities())).collect();
@@ -304,7 +304,7 @@ fn decay(config: &Config, layout: &SimulatedLayout) -> Vec<WriteAnywhereDecay> {
             volume.age(((overwritten - age) * pages) as u64, each);
             let measured = volume.age((pages * 0.1) as u64, each);
             age = overwritten + 0.1;
-            all.push(WriteAnywhereDecay {
+            all.push(WriteAnywhereWriteCost {
                 fill,
                 overwritten,
                 commands_per_host_write: measured.commands_per_host_write(),
@@ -337,7 +337,7 @@ mod tests {
         Config { seconds: 20.0, warm_up_seconds: 15.0, ..Config::exchange_2007() }
     }
 
-    fn figures(config: &Config, layout: &str, state: SimulatedState, iops: f64) -> StateFigures {
+    fn figures(config: &Config, layout: &str, state: SimulatedState, iops: f64) -> ArrayStateResults {
         let layout = config.layouts.iter().find(|one| one.name.starts_with(layout)).unwrap();
         let drive = config.selected_drive().unwrap();
         LayoutRunner::new(config, layout, &drive).measure_state(state, iops, config.seconds)

@@ -21,7 +21,7 @@ const MAX_ROWS: usize = 1 << 17;
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
 /// Callback that receives the page number and data of each catalog row.
-pub(crate) type VisitCatalogRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut DumpOutput<'_>) -> Result<()>;
+pub(crate) type CatalogRowFn<'v> = &'v mut dyn FnMut(u32, &[u8], &mut DumpOutput<'_>) -> Result<()>;
 
 /// The catalog used for the dump, which may be the shadow catalog.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl<'d, 's> DumpedCatalog<'d, 's> {
     }
 
     /// Calls `visit` with every row. Reports unreadable rows as problems in the output.
-    pub(crate) fn for_each_row(&self, output: &mut DumpOutput<'_>, visit: VisitCatalogRow<'_>) -> Result<()> {
+    pub(crate) fn for_each_row(&self, output: &mut DumpOutput<'_>, visit: CatalogRowFn<'_>) -> Result<()> {
         let mut visited = AdaptivePageSet::new(self.database.pages);
         for step in TreeWalk::new(self.database, self.root, Some(self.tree), &mut visited) {
             let visited = match step {

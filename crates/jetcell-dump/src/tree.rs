@@ -18,7 +18,7 @@ use crate::{DumpSource, Result};
 
 /// Which tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TreeChoice {
+pub enum TreeSelector {
     /// The tree whose root is this page.
     Root(u32),
     /// The tree of this table.
@@ -148,13 +148,13 @@ impl fmt::Display for TreeTotals {
 /// Dumps the pages of a tree, including all nodes if `details` is true.
 pub fn dump_tree(
     source: &DumpSource,
-    choice: &TreeChoice,
+    choice: &TreeSelector,
     details: bool,
     output: &mut DumpOutput<'_>,
 ) -> Result<()> {
     let database = DumpedDatabase::open(source, output)?;
     let (root, tree, name) = match choice {
-        TreeChoice::Root(root) => (*root, None, None),
+        TreeSelector::Root(root) => (*root, None, None),
         named => {
             let (root, tree, name) = find(&database, named, output)?;
             (root, Some(tree), Some(name))
@@ -197,14 +197,14 @@ impl TreeTotals {
 
 fn find(
     database: &DumpedDatabase<'_>,
-    choice: &TreeChoice,
+    choice: &TreeSelector,
     output: &mut DumpOutput<'_>,
 ) -> Result<(u32, TreeId, String)> {
     let table_name = match choice {
-        TreeChoice::Table(table) | TreeChoice::Index(table, _) | TreeChoice::LongValues(table) => {
+        TreeSelector::Table(table) | TreeSelector::Index(table, _) | TreeSelector::LongValues(table) => {
             table.as_str()
         }
-        TreeChoice::Root(_) => "",
+        TreeSelector::Root(_) => "",
     };
     let mut found = None;
     let mut table_found = false;
@@ -214,11 +214,11 @@ fn find(
         }
         table_found = true;
         found = match choice {
-            TreeChoice::Index(_, name) => {
+            TreeSelector::Index(_, name) => {
                 let index = table.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name));
                 index.map(|index| (index.root, index.tree, format!("{} / index {}", table.name, index.name)))
             }
-            TreeChoice::LongValues(_) => {
+            TreeSelector::LongValues(_) => {
                 table.long_values.map(|(tree, root)| (root, tree, format!("{} / long values", table.name)))
             }
             _ => Some((table.root, table.tree, table.name.clone())),
@@ -227,7 +227,7 @@ fn find(
     })?;
     let what = match choice {
         _ if !table_found => format!("table `{table_name}` does not exist"),
-        TreeChoice::Index(_, index) => format!("table `{table_name}` does not have an index `{index}`"),
+        TreeSelector::Index(_, index) => format!("table `{table_name}` does not have an index `{index}`"),
         _ => format!("table `{table_name}` does not have long values of its own"),
     };
     match found {

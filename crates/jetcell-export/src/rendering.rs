@@ -2,7 +2,7 @@
 
 use ese_format::record::ColumnType;
 
-use crate::profile::{ApplicationProfile, ProfileKnowledge};
+use crate::profile::{ApplicationProfile, ProfileData};
 use crate::table::SourceTable;
 
 /// Options for formatting values in export output. By default, stored values are left unchanged.
@@ -33,7 +33,7 @@ pub enum CurrencyFormat {
 
 impl RenderingOptions {
     /// Returns the table with these formats applied to its columns.
-    pub(crate) fn apply_to(self, table: &SourceTable, known: &ProfileKnowledge) -> SourceTable {
+    pub(crate) fn apply_to(self, table: &SourceTable, known: &ProfileData) -> SourceTable {
         let integers = match self.currency {
             CurrencyFormat::BySchema => known.directory,
             CurrencyFormat::Decimal => false,

@@ -1,7 +1,7 @@
 //! A database's tables as they are exported, with a profile's names and formats applied.
 
 use crate::error::ExportError;
-use crate::profile::ProfileKnowledge;
+use crate::profile::ProfileData;
 use crate::rendering::RenderingOptions;
 use crate::selected_table::SelectedTable;
 use crate::selection::Selection;
@@ -21,7 +21,7 @@ impl ExportView {
     ///
     /// Returns an error if the database does not contain the profile's tables.
     pub fn new(source: &SourceDatabase, rendering: RenderingOptions) -> Result<ExportView, ExportError> {
-        let known = ProfileKnowledge::read(source, rendering.profile)?;
+        let known = ProfileData::read(source, rendering.profile)?;
         Ok(ExportView {
             tables: source.tables().iter().map(|table| rendering.apply_to(table, &known)).collect(),
         })

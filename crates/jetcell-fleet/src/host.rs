@@ -12,7 +12,7 @@ use crate::directory_mark::DirectoryMark;
 use crate::fleet_rank::FleetRank;
 use crate::message::{
     self, Assignment, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostCondition,
-    HostHeartbeat, HostMessage, LiveFigures, MeasurementWindow, MessageError,
+    HostHeartbeat, HostMessage, LiveMetrics, MeasurementWindow, MessageError,
 };
 use crate::result_transfer::ResultTransfer;
 
@@ -46,7 +46,7 @@ struct SharedTestState {
     reached: Option<Barrier>,
     phase: Option<RunPhase>,
     fraction: f64,
-    live: Option<LiveFigures>,
+    live: Option<LiveMetrics>,
     /// Measurement window on the host's monotonic clock.
     began_ns: Option<u64>,
     ended_ns: Option<u64>,
@@ -119,7 +119,7 @@ impl HostProgress {
     }
 
     /// Records the figures for the last second.
-    pub fn set_live_figures(&self, figures: Option<LiveFigures>) {
+    pub fn set_live_figures(&self, figures: Option<LiveMetrics>) {
         self.change(|shared| shared.live = figures);
     }
 

@@ -28,7 +28,7 @@ mod test_run;
 pub use config::FleetConfig;
 pub use coordinate::{CoordinatorBackend, coordinate};
 pub use coordinator::{
-    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, HostLoss, MessageCounts,
+    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, LostHost, MessageCounts,
     SavedMember, StopReason,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};

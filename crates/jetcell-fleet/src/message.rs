@@ -125,7 +125,7 @@ pub enum HostCondition {
 
 /// A fleet host's measurements over the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LiveFigures {
+pub struct LiveMetrics {
     /// Database reads and writes per second.
     pub iops: f64,
     /// Bytes read and written per second by these operations.
@@ -194,7 +194,7 @@ pub struct HostHeartbeat {
     pub fraction: f64,
     /// Figures for the last second, while databases are open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<LiveFigures>,
+    pub live: Option<LiveMetrics>,
     /// Clock report, if the clock offset is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockReport>,

@@ -11,7 +11,7 @@ use crate::clock::HostClocks;
 use crate::directory_mark::{DirectoryMark, DirectoryMarks};
 use crate::host::HostProgress;
 use crate::host_limits::HostLimits;
-use crate::message::{Assignment, Barrier, LiveFigures};
+use crate::message::{Assignment, Barrier, LiveMetrics};
 use crate::result_transfer::{HostResult, ResultTransfer};
 
 /// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
@@ -141,10 +141,10 @@ impl InstanceTotals {
         }
     }
 
-    fn figures_since(&self, before: &InstanceTotals, seconds: f64) -> LiveFigures {
+    fn figures_since(&self, before: &InstanceTotals, seconds: f64) -> LiveMetrics {
         let less = |figure: fn(&InstanceTotals) -> u64| figure(self).saturating_sub(figure(before)) as f64;
         let ms = |us: f64, count: f64| if count > 0.0 { us / count / 1000.0 } else { 0.0 };
-        LiveFigures {
+        LiveMetrics {
             iops: less(|totals| totals.transfers) / seconds,
             bytes_per_second: less(|totals| totals.bytes) / seconds,
             read_ms: ms(less(|totals| totals.read_us), less(|totals| totals.reads)),

@@ -5,8 +5,8 @@ use jetcell_workload::RunPhase;
 use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
 use jetcell_workload::measurement::{
     ArraySample, DefragSummary, DiskUsage, FileVerification, HostUsage, LatencyHistogram, LatencySummary,
-    LimitAnalysis, LimitingFactor, OpenLoop, Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact,
-    Trend, VerificationResult,
+    LimitAnalysis, LimitingFactor, OpenLoopBacklog, Repetition, Repetitions, ScanSummary, SteadyState,
+    TaskImpact, Trend, VerificationResult,
 };
 use jetcell_workload::result::{
     BackupCost, BackupTestResult, DatabaseBackup, PhaseTime, RecoveryTestResult, ReplayedDatabase,
@@ -131,7 +131,7 @@ pub(crate) fn everything() -> RunResult {
     analysis.repetitions =
         Some(Repetitions { each: vec![Repetition::default(); 3], ..Repetitions::default() });
     analysis.saturation = Some(saturation());
-    analysis.open_loop = Some(OpenLoop::default());
+    analysis.open_loop = Some(OpenLoopBacklog::default());
     (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
     analysis.array_samples = vec![ArraySample { rebuilt_percent: Some(1.0), ..ArraySample::default() }];
     result.scan = vec![ScanSummary::default()];

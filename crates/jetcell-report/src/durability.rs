@@ -1,7 +1,7 @@
 //! Renders the verdict of a durability test for a terminal, as Markdown, and as a page.
 
 use jetcell_input::number::grouped;
-use jetcell_lab::durability::{BrokenPromise, DurabilityVerification, FailureLevel, KindTally};
+use jetcell_lab::durability::{BrokenPromise, DurabilityVerification, FailureLevel, OperationKindCounts};
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::AxisScale;
@@ -55,7 +55,7 @@ fn tables(found: &DurabilityVerification) -> Vec<ReportTable> {
 
 /// Returns bars with the number of damaged operations of each kind.
 fn damages(found: &DurabilityVerification) -> BarChart {
-    let bar = |tally: &KindTally| {
+    let bar = |tally: &OperationKindCounts| {
         let bad = tally.lost + tally.torn + tally.reordered + tally.unreadable;
         let label = format!("{} of {}", count(bad), count(tally.acknowledged));
         (bad > 0).then(|| BarItem { name: tally.kind.name().into(), value: bad as f64, label, series: 0 })
@@ -86,7 +86,7 @@ fn verdict(found: &DurabilityVerification) -> String {
 
 fn kinds(found: &DurabilityVerification) -> ReportTable {
     let columns = ["Acknowledged", "Lost", "Torn", "Reordered", "Unreadable", "Undecided"];
-    let row = |tally: &KindTally| {
+    let row = |tally: &OperationKindCounts| {
         let bad = |number: u64| ReportCell::from(count(number)).bad_if(number > 0);
         vec![
             ReportCell::from(tally.kind.name()),
@@ -161,14 +161,16 @@ fn remarks(found: &DurabilityVerification) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_lab::durability::{OperationDamage, OperationNumber, StorageOperationKind, SyncDoubt};
+    use jetcell_lab::durability::{
+        OperationDamage, OperationNumber, StorageOperationKind, SuspiciousSyncReason,
+    };
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;
 
     #[test]
     fn the_report_shows_verdict_findings_and_doubts() {
-        let tally = |kind| KindTally {
+        let tally = |kind| OperationKindCounts {
             kind,
             acknowledged: 1200,
             undecided: 3,
@@ -193,7 +195,7 @@ mod tests {
             kinds: vec![tally(StorageOperationKind::Rename)],
             findings: vec![finding],
             sync: LatencySummary { count: 500, p50: 7, ..LatencySummary::default() },
-            sync_doubt: Some(SyncDoubt::NoRoundTrip),
+            sync_doubt: Some(SuspiciousSyncReason::NoRoundTrip),
             failed: Some((OperationNumber(2347), "Input/output error".into())),
             ended: false,
         };

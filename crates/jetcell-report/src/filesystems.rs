@@ -2,7 +2,7 @@
 
 use jetcell_input::number::{human_bytes, significant};
 use jetcell_lab::filesystems::{
-    DifferenceMeaning, FilesystemComparison, FilesystemSpecification, MetricResult, TestedDirectory,
+    FilesystemComparison, FilesystemSpecification, MetricResult, SignConvention, TestedDirectory,
 };
 use jetcell_workload::measurement::BetterDirection;
 
@@ -122,10 +122,10 @@ pub(crate) fn notes(test: &FilesystemComparison) -> Vec<String> {
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };
     let signs = match test.signs {
-        DifferenceMeaning::Change => {
+        SignConvention::Change => {
             ", with the sign of the change. Lower is better where the row is marked (↓)"
         }
-        DifferenceMeaning::Better => {
+        SignConvention::Better => {
             ". Positive is better: where lower is better (↓), the sign is reversed. Where neither is better \
              (·), the sign is that of the change"
         }

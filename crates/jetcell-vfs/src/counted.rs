@@ -51,13 +51,13 @@ pub struct IoCount {
 
 impl Default for IoCount {
     fn default() -> IoCount {
-        IoCount::with_digits(IoDigits::Three)
+        IoCount::with_digits(LatencyPrecision::Three)
     }
 }
 
 /// Number of significant digits in I/O latency distributions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IoDigits {
+pub enum LatencyPrecision {
     /// Precision of one percent. Each distribution uses a few KiB.
     Two,
     /// Precision of a tenth of a percent. Each distribution uses tens of KiB.
@@ -65,8 +65,8 @@ pub enum IoDigits {
 }
 
 impl IoCount {
-    fn with_digits(digits: IoDigits) -> IoCount {
-        let digits = if digits == IoDigits::Two { 2 } else { 3 };
+    fn with_digits(digits: LatencyPrecision) -> IoCount {
+        let digits = if digits == LatencyPrecision::Two { 2 } else { 3 };
         let mut latencies = Histogram::new(digits).expect("as many digits are supported");
         // The histogram resizes to the latencies that occur, so most histograms stay small.
         latencies.auto(true);
@@ -173,11 +173,11 @@ pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
     clock: Arc<dyn Clock>,
-    digits: IoDigits,
+    digits: LatencyPrecision,
 }
 
 impl IoCounters {
-    fn new(clock: Arc<dyn Clock>, digits: IoDigits) -> IoCounters {
+    fn new(clock: Arc<dyn Clock>, digits: LatencyPrecision) -> IoCounters {
         let counts = (0..KINDS).map(|_| Mutex::default()).collect();
         IoCounters { counts, in_flight: (0..KINDS).map(|_| AtomicU64::new(0)).collect(), clock, digits }
     }
@@ -220,11 +220,11 @@ pub struct CountedVfs {
 impl CountedVfs {
     /// Creates a file system with zeroed counters. Latency distributions have three significant digits.
     pub fn new(inner: Arc<dyn Vfs>) -> CountedVfs {
-        CountedVfs::with_digits(inner, IoDigits::Three)
+        CountedVfs::with_digits(inner, LatencyPrecision::Three)
     }
 
     /// Like [`CountedVfs::new`], but with the given number of significant digits for latency distributions.
-    pub fn with_digits(inner: Arc<dyn Vfs>, digits: IoDigits) -> CountedVfs {
+    pub fn with_digits(inner: Arc<dyn Vfs>, digits: LatencyPrecision) -> CountedVfs {
         let counters = Arc::new(IoCounters::new(inner.clock(), digits));
         CountedVfs { inner, counters }
     }

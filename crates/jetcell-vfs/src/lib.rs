@@ -35,7 +35,7 @@ mod uring;
 
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
-pub use counted::{CountedVfs, IoCount, IoCounters, IoDigits, IoOperation, IoSnapshot};
+pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot, LatencyPrecision};
 pub use fault::{FaultEffect, FaultTarget, FaultVfs, InjectedFault};
 pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_disconnected,

@@ -60,7 +60,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::size::SizeArgs;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTestArgs, Stress};
 use crate::outcome::{CommandOutcome, print_error};
-use crate::process_needs::ProcessNeeds;
+use crate::process_needs::ProcessRequirements;
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
 /// allocator is slow.
@@ -240,7 +240,7 @@ enum TestSubcommand {
 
 impl JetcellCommand {
     /// Returns what the command needs from the process.
-    fn needs(&self) -> ProcessNeeds {
+    fn needs(&self) -> ProcessRequirements {
         match self {
             JetcellCommand::Size(_)
             | JetcellCommand::Report(_)
@@ -248,8 +248,8 @@ impl JetcellCommand {
             | JetcellCommand::Compare(_)
             | JetcellCommand::Doctor(_)
             | JetcellCommand::Completions(_)
-            | JetcellCommand::Man(_) => ProcessNeeds::Nothing,
-            _ => ProcessNeeds::ThreadsAndMemory,
+            | JetcellCommand::Man(_) => ProcessRequirements::Nothing,
+            _ => ProcessRequirements::ThreadsAndMemory,
         }
     }
 }

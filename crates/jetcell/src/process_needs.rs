@@ -14,17 +14,17 @@ const REQUIRED_THREADS: usize = 32;
 
 /// Process resources that a command requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProcessNeeds {
+pub enum ProcessRequirements {
     /// The command reads or writes a few files.
     Nothing,
     /// The command uses an I/O backend, workers or signals, and as much address space as its caches need.
     ThreadsAndMemory,
 }
 
-impl ProcessNeeds {
+impl ProcessRequirements {
     /// Returns true if the process has what the command needs. Otherwise, prints the reason.
     pub fn are_met(self) -> bool {
-        if self == ProcessNeeds::Nothing {
+        if self == ProcessRequirements::Nothing {
             return true;
         }
         restart_if_address_space_is_limited();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ese_engine::{CopyRegistration, ExchangedPage, PageRequests};
 use ese_format::{Generation, PageNumber, Signature};
 use jetcell_copies::{
-    AvailableLogs, CopyError, CopyPhase, DirectorySource, Handover, LogEnd, LogSource, Result,
+    AvailableLogs, ClosedLogId, CopyError, CopyPhase, DirectorySource, Handover, LogSource, Result,
     StreamDirectory,
 };
 use jetcell_vfs::{FileStem, IoBuffer, Vfs};
@@ -279,7 +279,7 @@ impl Handover for NetworkHandover {
         self.inner.copies()
     }
 
-    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: CopyPhase) -> Result<()> {
+    fn step_down(&self, successor: &str, end: Option<ClosedLogId>, phase: CopyPhase) -> Result<()> {
         self.check_connection()?;
         self.inner.step_down(successor, end, phase)?;
         self.check_connection()

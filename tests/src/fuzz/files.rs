@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ese_check::{CheckOptions, EseFileKind, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeChoice};
+use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeSelector};
 use jetcell_export::{ExportDestination, ExportOptions, ROW_LIMIT, RenderingOptions, Selection};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
@@ -89,7 +89,7 @@ fn dump(vfs: &RealVfs, path: &Path) {
     each(jetcell_dump::dump_space(&source, true, &mut |_, _| {}, output));
     each(jetcell_dump::dump_log(&source, &LogDumpOptions::default(), output));
     for root in [1, 4, 24] {
-        each(jetcell_dump::dump_tree(&source, &TreeChoice::Root(root), true, output));
+        each(jetcell_dump::dump_tree(&source, &TreeSelector::Root(root), true, output));
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_array::{
-    Array, AssembleOptions, CreateArrayOptions, LunVolume, RaidLevel, SharedLuns, Volume, WriteLogOptions,
+    Array, AssembleOptions, CreateArrayOptions, LunVolume, RaidLevel, SharedLunVolume, Volume,
+    WriteLogOptions,
 };
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
@@ -131,7 +132,7 @@ fn mount(sim: &SimVfs, members: &[PathBuf], has_luns: bool) -> Volume {
     let (array, clock, root) = (assembled(sim, members), sim.clock(), Path::new("/"));
     let volume = if has_luns {
         LunVolume::start(array, &log(sim))
-            .and_then(|luns| Volume::mount_lun(SharedLuns::new(luns), LUN.0, clock, root))
+            .and_then(|luns| Volume::mount_lun(SharedLunVolume::new(luns), LUN.0, clock, root))
     } else {
         Volume::mount(array, clock, root)
     };

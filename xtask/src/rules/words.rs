@@ -56,7 +56,7 @@ const LEGITIMATE: &str = r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|l
 const MIN_WORDS: usize = 3;
 
 /// Words with which no doc comment of an item begins: its first line stands alone in an index.
-const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|For|In|What|How|Says|Where)\b";
+const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|For|In|What|Says|Where)\b";
 
 /// Consecutive comment lines of one kind, as one line of text.
 struct CommentBlock {

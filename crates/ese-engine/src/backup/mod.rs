@@ -38,5 +38,5 @@ mod verified_logs;
 pub use self::backup::{Backup, BackupSummary, mark_copy};
 pub use self::backup_kind::BackupKind;
 pub use self::freeze::Freeze;
-pub use self::page_reader::{DatabasePageReader, PageExtent, PageReadOptions, PageReads};
+pub use self::page_reader::{DatabasePageReader, PageExtent, PageReadCounters, PageReadOptions};
 pub use self::verified_logs::{VerifiedLog, VerifiedLogReader};

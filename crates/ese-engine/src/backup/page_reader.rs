@@ -56,7 +56,7 @@ pub struct PageExtent {
 
 /// Statistics about the pages that a [`DatabasePageReader`] has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageReads {
+pub struct PageReadCounters {
     /// Number of pages that were read.
     pub pages: u64,
     /// Number of all-zero pages, which were never written.
@@ -110,7 +110,7 @@ pub struct DatabasePageReader {
     sender: Sender<ReadCompletion>,
     completions: Receiver<ReadCompletion>,
     spare: Vec<IoBuffer>,
-    reads: PageReads,
+    reads: PageReadCounters,
     /// Tells the backup that pages are still being read.
     _reading: Option<Arc<()>>,
 }
@@ -154,7 +154,7 @@ impl DatabasePageReader {
             sender,
             completions,
             spare: Vec::new(),
-            reads: PageReads::default(),
+            reads: PageReadCounters::default(),
             _reading: reading,
         })
     }
@@ -170,7 +170,7 @@ impl DatabasePageReader {
     }
 
     /// Returns statistics about the pages read so far.
-    pub fn reads(&self) -> &PageReads {
+    pub fn reads(&self) -> &PageReadCounters {
         &self.reads
     }
 

@@ -33,7 +33,7 @@ const MIN_MOVE_DIVISOR: usize = 8;
 
 /// Rules for merging leaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CompactRules {
+pub(crate) struct CompactionRules {
     /// Nodes whose deletion was committed before this number are dead.
     pub oldest: CommitNumber,
     /// Whether a merge may move only some of the nodes if they do not all fit. ESE: the opposite of
@@ -90,7 +90,7 @@ impl Tree {
     pub(crate) fn compact_before(
         &self,
         before: Option<&[u8]>,
-        rules: CompactRules,
+        rules: CompactionRules,
     ) -> Result<Option<CompactionResult>> {
         let _structure = self.structure.lock();
         let Some(pair) = self.pair_before(before)? else { return Ok(None) };
@@ -142,7 +142,7 @@ impl Tree {
     }
 
     /// Merges the left leaf into the right one if all its nodes fit there. Returns the number of freed pages.
-    fn merge_right(&self, pair: &LeafPair, rules: CompactRules) -> Result<u32> {
+    fn merge_right(&self, pair: &LeafPair, rules: CompactionRules) -> Result<u32> {
         let fits = |from: &Page<'_>, to: &Page<'_>| {
             let need = packed_size(from, 0..from.node_count(), to.prefix()) - to.prefix().len();
             need + self.bytes_kept_free(from, to) <= to.free_bytes()

@@ -13,7 +13,7 @@ use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::compact::{CompactRules, CompactionResult};
+use super::compact::{CompactionResult, CompactionRules};
 use super::descend::DescentTarget;
 use super::merge_tests::long_key;
 use super::share_tests::{LeafContent, leaves, partial_merges, records};
@@ -30,7 +30,8 @@ pub(super) const SIZE: PageSize = PageSize::KIB_4;
 fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32, usize) {
     let (mut position, mut freed, mut partly): (Option<Vec<u8>>, _, _) = (None, 0, 0);
     loop {
-        let rules = CompactRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges };
+        let rules =
+            CompactionRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges };
         let Some(done) = tree.compact_before(position.as_deref(), rules).unwrap() else {
             return (freed, partly);
         };
@@ -162,7 +163,7 @@ fn cross_parent_merge_redo_works_from_any_written_pages() {
     instance.core().cache.flush_file(db.file_id()).unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
     let (before, model) = (leaves(&tree).len(), contents(&tree, &ReadView::latest()));
-    let rules = CompactRules { oldest: ReadView::latest().snapshot, partial_merges: false };
+    let rules = CompactionRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut position = None;
     while leaves(&tree).len() == before {
         position = tree.compact_before(position.as_deref(), rules).unwrap().unwrap().position;
@@ -226,7 +227,7 @@ fn a_tree_changed_between_merges_matches_an_ordered_map() {
             }
             for _ in 0..rng.random_range(0..6) {
                 let oldest = instance.core().transactions.oldest_snapshot();
-                let rules = CompactRules { oldest, partial_merges: seed == 1 };
+                let rules = CompactionRules { oldest, partial_merges: seed == 1 };
                 let done = tree.compact_before(position.as_deref(), rules).unwrap();
                 freed += done.as_ref().map_or(0, |done| done.freed);
                 position = done.and_then(|done| done.position);

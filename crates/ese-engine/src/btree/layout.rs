@@ -15,7 +15,7 @@ use ese_format::page::PageFlags;
 use ese_format::space::Extent;
 
 use super::Tree;
-use super::compact::{CompactRules, CompactionResult};
+use super::compact::{CompactionResult, CompactionRules};
 use super::descend::MAX_DEPTH;
 use crate::Result;
 use crate::pages::group;
@@ -85,7 +85,7 @@ impl Tree {
     /// another page if that improves the page order.
     ///
     /// Returns `None` if the tree has no such leaf. An error means that the leaf could not be found.
-    pub(crate) fn lay_out(&self, key: &[u8], rules: CompactRules) -> Result<Option<CompactionResult>> {
+    pub(crate) fn lay_out(&self, key: &[u8], rules: CompactionRules) -> Result<Option<CompactionResult>> {
         let mut upper = None;
         {
             let _structure = self.structure.lock();

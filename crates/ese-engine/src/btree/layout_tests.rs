@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Tree;
-use super::compact::CompactRules;
+use super::compact::CompactionRules;
 use super::compact_tests::{
     SIZE, assert_redo_is_independent_of_the_written_pages, assert_sessions_lose_nothing, clean_up, delete,
     insert, new_tree,
@@ -28,7 +28,7 @@ fn lay_out(instance: &Instance, tree: &Arc<Tree>) -> u32 {
     let (mut position, mut moved) = (Some(Vec::new()), 0);
     while let Some(key) = position {
         let rules =
-            CompactRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges: false };
+            CompactionRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges: false };
         let Some(done) = tree.lay_out(&key, rules).unwrap() else { break };
         assert!(done.failure.is_none(), "{:?}", done.failure);
         assert!(done.position.as_ref().is_none_or(|next| *next > key), "the position must move right");
@@ -124,7 +124,7 @@ fn redo_of_a_page_move_works_from_any_written_pages() {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     insert(&mut session, &tree, shuffled(0..300, 3).into_iter(), 1200);
     clean_up(&instance);
-    let rules = CompactRules { oldest: ReadView::latest().snapshot, partial_merges: false };
+    let rules = CompactionRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut key = Vec::new();
     let mut move_next = || loop {
         let done = tree.lay_out(&key, rules).unwrap().unwrap();
@@ -160,7 +160,7 @@ fn a_tree_changed_between_moves_matches_an_ordered_map() {
             }
             for _ in 0..rng.random_range(0..6) {
                 let oldest = instance.core().transactions.oldest_snapshot();
-                let rules = CompactRules { oldest, partial_merges: seed == 1 };
+                let rules = CompactionRules { oldest, partial_merges: seed == 1 };
                 let done = tree.lay_out(&key, rules).unwrap();
                 moved += u32::from(done.as_ref().is_some_and(|done| done.moved));
                 key = done.and_then(|done| done.position).unwrap_or_default();

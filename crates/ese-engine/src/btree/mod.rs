@@ -36,7 +36,7 @@ mod share_tests;
 pub(crate) mod tests;
 mod tree;
 
-pub(crate) use compact::{CompactRules, CompactionResult};
+pub(crate) use compact::{CompactionResult, CompactionRules};
 pub use cursor::{SeekRelation, TreeCursor};
 pub use descend::DescentTarget;
 pub use open_trees::OpenTrees;

@@ -18,14 +18,14 @@ use crate::btree::Tree;
 use crate::{Error, Result};
 
 /// A node, as a (key, data) pair.
-pub(crate) type NewNode = (Vec<u8>, Vec<u8>);
+pub(crate) type OwnedNode = (Vec<u8>, Vec<u8>);
 
 /// A tree whose pages have been written, except for the top page. The nodes of the top page go to the root
 /// ([`link`](super::link())).
 pub(crate) struct BuiltTree {
     pub tree: Arc<Tree>,
     /// The nodes of the top page.
-    pub top: Vec<NewNode>,
+    pub top: Vec<OwnedNode>,
     pub top_is_leaf: bool,
     /// Whether the children of the top page are leaves.
     pub above_leaves: bool,
@@ -249,6 +249,6 @@ fn format<'a>(bytes: &'a mut [u8], size: PageSize, tree: &Tree, flags: PageFlags
     PageMut::format(bytes, size, PageNumber::fixed(1), tree.id, tree.kind | flags)
 }
 
-fn nodes_of(bytes: &[u8], size: PageSize) -> Vec<NewNode> {
+fn nodes_of(bytes: &[u8], size: PageSize) -> Vec<OwnedNode> {
     Page::new(bytes, size).nodes().map(|node| (node.key_to_vec(), node.data.to_vec())).collect()
 }

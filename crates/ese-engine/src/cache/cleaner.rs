@@ -4,7 +4,7 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::Cache;
-use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
+use super::write_back::{UnflushedPagePolicy, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
 use crate::Result;
 
 /// Maximum number of frames that one step makes available.
@@ -53,11 +53,12 @@ impl Cache {
             let mut started = self.write_pages(
                 victims.clone(),
                 WriteReason::Eviction,
-                UnflushedLog::Skip,
+                UnflushedPagePolicy::Skip,
                 &Arc::default(),
             )?;
             if started == 0 {
-                let flush = if urgent { UnflushedLog::MoveWaypoint } else { UnflushedLog::Flush };
+                let flush =
+                    if urgent { UnflushedPagePolicy::MoveWaypoint } else { UnflushedPagePolicy::Flush };
                 started = self.write_pages(victims, WriteReason::Eviction, flush, &Arc::default())?;
             }
             done += started;

@@ -7,7 +7,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::IoReason;
 
 use super::attached_file::AttachedFile;
-use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
+use super::write_back::{UnflushedPagePolicy, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
 use super::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::{Error, Result};
 
@@ -42,8 +42,12 @@ impl Cache {
             // A page that cannot be read prevents the checkpoint from advancing. A session that fetches the page gets
             // the error.
             let (pages, _) = self.pin_all(&attached, batch);
-            started +=
-                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::RetainCopy, &Arc::default())?;
+            started += self.write_pages(
+                pages,
+                WriteReason::Checkpoint,
+                UnflushedPagePolicy::RetainCopy,
+                &Arc::default(),
+            )?;
         }
         Ok(started)
     }
@@ -53,7 +57,7 @@ impl Cache {
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
-        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::RetainCopy, &Arc::default())
+        self.write_pages(pages, WriteReason::Checkpoint, UnflushedPagePolicy::RetainCopy, &Arc::default())
     }
 
     /// Writes all pages of the file that were dirty when the call started, and syncs the file. After success, every
@@ -95,7 +99,7 @@ impl Cache {
                 self.shared.check()?;
                 let (pages, readable) = self.pin_all(&attached, pages);
                 readable?;
-                started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+                started += self.write_pages(pages, WriteReason::Flush, UnflushedPagePolicy::Flush, &ended)?;
                 ended.wait_below(round);
             }
             ended.wait();
@@ -134,7 +138,8 @@ impl Cache {
             self.shared.check()?;
             let (pages, readable) = self.pin_all(attached, pages);
             outcome = outcome.and(readable);
-            started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::MoveWaypoint, &ended)?;
+            started +=
+                self.write_pages(pages, WriteReason::Flush, UnflushedPagePolicy::MoveWaypoint, &ended)?;
             // The next round's pages are read while this round's are written.
             ended.wait_below(round);
         }

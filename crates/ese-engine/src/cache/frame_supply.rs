@@ -8,7 +8,7 @@ use jetcell_sync::atomic::Ordering;
 use super::Cache;
 use super::frame::Frame;
 use super::in_flight::InFlightCounter;
-use super::write_back::{UnflushedLog, WriteReason};
+use super::write_back::{UnflushedPagePolicy, WriteReason};
 use crate::{Error, Result};
 
 /// Number of victims that a session writes at once if it finds no clean page.
@@ -76,7 +76,7 @@ impl Cache {
             self.shared.check()?;
             let ended: Arc<InFlightCounter> = Arc::default();
             let mut started = 0;
-            for unflushed_log in [UnflushedLog::Skip, UnflushedLog::MoveWaypoint] {
+            for unflushed_log in [UnflushedPagePolicy::Skip, UnflushedPagePolicy::MoveWaypoint] {
                 if started == 0 {
                     let victims = self.dirty_victims(FOREGROUND_WRITES);
                     started = self.write_pages(victims, WriteReason::Eviction, unflushed_log, &ended)?;

@@ -17,13 +17,13 @@ use jetcell_vfs::abort_on_panic;
 use super::Cache;
 use super::attached_file::AttachedFile;
 use super::retained_run::RetainedRun;
-use super::write_back::{PageRun, PagesToRetain, UnflushedLog, WriteReason};
+use super::write_back::{PageRun, PagesToRetain, UnflushedPagePolicy, WriteReason};
 
 impl Cache {
     /// Returns the number of additional pages that can be copied.
-    pub(super) fn retained_capacity(&self, unflushed_log: UnflushedLog) -> usize {
+    pub(super) fn retained_capacity(&self, unflushed_log: UnflushedPagePolicy) -> usize {
         match unflushed_log {
-            UnflushedLog::RetainCopy => {
+            UnflushedPagePolicy::RetainCopy => {
                 (self.limits.transfer_pages / 2).saturating_sub(self.shared.retained.load(Ordering::Relaxed))
             }
             _ => 0,

@@ -48,7 +48,7 @@ pub(super) enum WriteReason {
 
 /// How to handle pages with changes past the durable end of the log, or past the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnflushedLog {
+pub(super) enum UnflushedPagePolicy {
     /// Flush the log first, which may take some time, and advance the waypoint, which starts new log generations.
     MoveWaypoint,
     /// Flush the log first. Skip pages with changes after the waypoint.
@@ -93,7 +93,7 @@ impl Cache {
         &self,
         mut pages: Vec<PinnedPage>,
         reason: WriteReason,
-        unflushed_log: UnflushedLog,
+        unflushed_log: UnflushedPagePolicy,
         ended: &Arc<InFlightCounter>,
     ) -> Result<usize> {
         self.shared.check()?;
@@ -122,7 +122,7 @@ impl Cache {
         attached: &Arc<AttachedFile>,
         pages: &[PinnedPage],
         reason: WriteReason,
-        unflushed_log: UnflushedLog,
+        unflushed_log: UnflushedPagePolicy,
         ended: &Arc<InFlightCounter>,
         started: &mut usize,
     ) -> Result<()> {
@@ -145,7 +145,7 @@ impl Cache {
         claims: Vec<WriteClaim>,
         room: usize,
         reason: WriteReason,
-        unflushed_log: UnflushedLog,
+        unflushed_log: UnflushedPagePolicy,
         ended: &Arc<InFlightCounter>,
     ) -> Result<usize> {
         let (durable, waypoint) = (attached.wal.durable(), attached.wal.waypoint());
@@ -156,13 +156,13 @@ impl Cache {
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
                 let needed_to = log_needed_by(&claim.page, &latch)?;
-                if needed_to > waypoint && unflushed_log != UnflushedLog::MoveWaypoint {
-                    if unflushed_log == UnflushedLog::RetainCopy {
+                if needed_to > waypoint && unflushed_log != UnflushedPagePolicy::MoveWaypoint {
+                    if unflushed_log == UnflushedPagePolicy::RetainCopy {
                         keeping.add(claim, latch, needed_to);
                     }
                     return None;
                 }
-                if needed_to > durable && unflushed_log == UnflushedLog::Skip {
+                if needed_to > durable && unflushed_log == UnflushedPagePolicy::Skip {
                     lacking = lacking.max(needed_to);
                     return None;
                 }

@@ -8,7 +8,7 @@ use jetcell_sync::{Arc, Mutex};
 
 use super::options::{DefragKind, DefragOptions};
 use super::state::{DefragPosition, DefragProgress, DefragState, DefragStateStore};
-use crate::btree::{CompactRules, CompactionResult, Tree};
+use crate::btree::{CompactionResult, CompactionRules, Tree};
 use crate::catalog::{CatalogTree, SystemTables};
 use crate::events::{DefragEvent, DefragReport, EventKind};
 use crate::pace::{CleanPageWait, CleanPageWaitEvent, MaintenancePacer};
@@ -349,7 +349,8 @@ impl Defragmentation {
         }
         let partial_merges = work.options.partial_merges;
         while *leaves < LEAVES_PER_STEP && !self.stop.load(Ordering::Acquire) {
-            let rules = CompactRules { oldest: self.services.transactions.oldest_snapshot(), partial_merges };
+            let rules =
+                CompactionRules { oldest: self.services.transactions.oldest_snapshot(), partial_merges };
             let done = if forward {
                 tree.lay_out(&key, rules)
             } else {

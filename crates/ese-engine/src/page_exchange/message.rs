@@ -143,16 +143,16 @@ impl ExchangedPage {
 }
 
 /// Messages from copies that were found in the log directory, each with its file. Unreadable messages are `None`.
-pub(super) struct Messages {
+pub(super) struct CopyMessages {
     pub requests: Vec<(PathBuf, Option<PageRequests>)>,
     pub patches: Vec<(PathBuf, Option<ExchangedPage>)>,
 }
 
-impl Messages {
+impl CopyMessages {
     /// Reads the messages for the instance whose log files have this base name.
-    pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<Messages> {
+    pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<CopyMessages> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
-        let mut messages = Messages { requests: Vec::new(), patches: Vec::new() };
+        let mut messages = CopyMessages { requests: Vec::new(), patches: Vec::new() };
         for path in files {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some(rest) = name.strip_prefix(base.as_str()).and_then(|rest| rest.strip_prefix('-')) else {
@@ -252,13 +252,13 @@ mod tests {
             let read = ExchangedPage::read(&disk, logs, FileStem::E00, (database, page), way).unwrap();
             assert_eq!(read.as_ref(), Some(&image));
         }
-        let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
+        let found = CopyMessages::read(&disk, logs, FileStem::E00).unwrap();
         assert_eq!((found.requests.len(), found.patches.len()), (1, 1));
         assert_eq!((&found.requests[0].1, &found.patches[0].1), (&Some(wishes), &Some(image.clone())));
-        assert!(Messages::read(&disk, logs, FileStem::new("E01").unwrap()).unwrap().requests.is_empty());
+        assert!(CopyMessages::read(&disk, logs, FileStem::new("E01").unwrap()).unwrap().requests.is_empty());
         disk.corrupt(&found.patches[0].0, 5000, &[1]).unwrap();
         disk.corrupt(&found.requests[0].0, 0, b"x").unwrap();
-        let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
+        let found = CopyMessages::read(&disk, logs, FileStem::E00).unwrap();
         assert_eq!((&found.requests[0].1, &found.patches[0].1), (&None, &None));
         // The image was damaged before it was stored.
         let damaged = ExchangedPage { bytes: vec![0x5B; 4096], ..image };

@@ -28,7 +28,7 @@ use ese_format::{DbTime, LogPosition, PageNumber, Signature};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use self::message::Messages;
+use self::message::CopyMessages;
 pub use self::message::{PageDirection, PageRequests};
 use self::registered_copies::{RegisteredCopies, is_active};
 use crate::cache::{OnDiskVerification, PageKey};
@@ -104,7 +104,7 @@ impl PageExchange {
         let may_answer = copies.iter().any(|copy| is_active(copy, now) && !log.is_cut_off(copy));
         self.set_session_wait(if may_answer { self.wait } else { Duration::ZERO });
         let (directory, base) = (log.names().directory(), log.names().base());
-        let messages = Messages::read(&*self.core.vfs, directory, base)?;
+        let messages = CopyMessages::read(&*self.core.vfs, directory, base)?;
         let mut done = 0;
         for (path, patch) in messages.patches {
             done += usize::from(patch.map_or(Ok(false), |patch| self.install(&patch))?);

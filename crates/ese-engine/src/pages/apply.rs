@@ -23,7 +23,7 @@ pub(crate) mod split_type {
 
 /// Result of applying a record to a page. The error states why the record does not fit the page: the page is damaged,
 /// or the record belongs to another page.
-pub(crate) type Applied = Result<(), &'static str>;
+pub(crate) type ApplyResult = Result<(), &'static str>;
 
 pub(super) const NO_ROOM: &str = "page does not have enough space for the node in the log record";
 
@@ -53,7 +53,7 @@ pub(crate) fn moves_nodes(record: &Split) -> bool {
 }
 
 /// Checks that the node count of the split page matches the record.
-pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
+pub(crate) fn check_split_lines(record: &Split, count: usize) -> ApplyResult {
     let counted = count + usize::from(record.operation == split_operation::INSERT);
     if usize::from(record.line_count) == counted && record.split_line <= record.line_count {
         Ok(())
@@ -63,7 +63,7 @@ pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
 }
 
 /// Changes the split page, which loses its upper nodes (right), all nodes (vertical), or no nodes (append).
-pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
+pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> ApplyResult {
     match record.split_type {
         split_type::VERTICAL => {
             page.clear_nodes();
@@ -153,7 +153,7 @@ pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
 
 /// Changes the parent of a split page. The new separator points to the split page, and the old entry points to the
 /// new page.
-pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
+pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> ApplyResult {
     let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
         .ok_or("parent does not have an entry for the split page")?;
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
@@ -162,13 +162,13 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
 }
 
 /// Inserts the separator of a split page as entry `line` of the parent. The parent itself is being split, too.
-pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
+pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> ApplyResult {
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
 /// Changes entry `line` of a parent to point to the new page instead of the split page.
-pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
+pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> ApplyResult {
     let view = page.as_page();
     if view.node(line).and_then(|node| node.child()) != Some(record.change.page) {
         return Err("parent does not have an entry for the split page");

@@ -131,7 +131,7 @@ impl AtomicGroup {
     }
 
     /// Applies a delta. The caller adds the record that describes it.
-    pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> GroupResult<apply::Applied> {
+    pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> GroupResult<apply::ApplyResult> {
         let (slot, size) = (self.slot(page)?, self.file.page_size);
         Ok(self.pages[slot].edit(edit, size))
     }
@@ -328,7 +328,7 @@ impl AtomicGroup {
     pub fn record_if_applied(
         &mut self,
         page: PageNumber,
-        applied: apply::Applied,
+        applied: apply::ApplyResult,
         record: LogRecord,
     ) -> GroupResult<()> {
         match applied {

@@ -3,7 +3,7 @@
 use ese_format::page::{PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
-use super::apply::Applied;
+use super::apply::ApplyResult;
 use crate::cache::{PageDelta, WriteLatch};
 
 /// A page in a group. It stays latched until the group ends.
@@ -62,7 +62,7 @@ impl LatchedPage {
     }
 
     /// Applies a delta to the page.
-    pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> Applied {
+    pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> ApplyResult {
         let bytes = match edit {
             PageDelta::SetPrev(_) => self.save_original_header(size),
             _ => self.save_original(),

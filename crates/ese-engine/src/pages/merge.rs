@@ -10,7 +10,7 @@ use ese_format::PageNumber;
 use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
 use ese_format::page::{NodeFlags, Page, PageMut};
 
-use super::apply::{Applied, NO_ROOM, empty_page};
+use super::apply::{ApplyResult, NO_ROOM, empty_page};
 use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity};
 use crate::Error;
@@ -71,7 +71,7 @@ impl PathEdit {
     }
 
     /// Applies the change to a page. `separator` is the separator of the merge.
-    pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> Applied {
+    pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> ApplyResult {
         const MISSING: &str = "an internal page does not have the entry that a merge changes";
         match self {
             PathEdit::Delete(line) => {
@@ -126,7 +126,7 @@ fn moving(kind: u8, line: usize, count: usize) -> Range<usize> {
 }
 
 /// Changes the key of entry `line` of an internal page.
-fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Applied {
+fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> ApplyResult {
     let view = page.as_page();
     let entry = view.node(line).ok_or("parent entry is unreadable")?;
     let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);
@@ -135,7 +135,7 @@ fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Appli
 }
 
 /// Inserts the nodes that are not flagged as deleted.
-fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> Applied {
+fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> ApplyResult {
     for line in nodes {
         let node = source.node(line).ok_or(LACKS_NODES)?;
         if !node.flags.contains(NodeFlags::DELETED) {
@@ -147,7 +147,7 @@ fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: 
 }
 
 /// Changes the right neighbour of the merged leaf.
-pub(crate) fn merge_to_right(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
+pub(crate) fn merge_to_right(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> ApplyResult {
     if moves_right(record.merge_type) {
         let first = usize::from(record.merge_line);
         if first >= source.node_count() {
@@ -163,7 +163,7 @@ pub(crate) fn merge_to_right(page: &mut PageMut<'_>, source: &Page<'_>, record: 
 }
 
 /// Changes the left neighbour of the merged leaf.
-pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> Applied {
+pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &Merge) -> ApplyResult {
     if moves_left(record.merge_type) {
         let at = page.as_page().node_count();
         insert_live(page, at, source, 0..usize::from(record.merge_line) + 1)?;

@@ -6,7 +6,7 @@ use ese_format::PageSize;
 use ese_format::log::record::{ImageError, LogRecord, PageMove, PageMoveFlags};
 use ese_format::page::{PageFlags, PageMut};
 
-use super::apply::{Applied, NO_ROOM, empty_page, entry_of};
+use super::apply::{ApplyResult, NO_ROOM, empty_page, entry_of};
 use super::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::Error;
 
@@ -21,7 +21,7 @@ pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) ->
 }
 
 /// Changes the entry in the parent of a moved page to point to the new location.
-pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied {
+pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> ApplyResult {
     let line = usize::try_from(record.parent_line).ok();
     let line = line
         .filter(|line| page.as_page().node(*line).and_then(|node| node.child()) == Some(record.change.page));

@@ -4,7 +4,7 @@ use ese_format::compression::erase;
 use ese_format::log::record::Scrub;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
-use super::apply::Applied;
+use super::apply::ApplyResult;
 
 /// Bytes with which ESE overwrites deleted data, long-value chunks, and unused bytes on pages that are in use and not
 /// in use.
@@ -21,7 +21,7 @@ pub(crate) const SCRUB_DATA: u8 = 1;
 pub(crate) const SCRUB_LONG_VALUE: u8 = 2;
 
 /// Overwrites the nodes that the record lists, and all unused bytes.
-pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
+pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> ApplyResult {
     if record.flags & NOT_IN_USE != 0 {
         page.clear_nodes();
         page.overwrite_unused(UNUSED_PAGE);
@@ -44,7 +44,7 @@ pub(crate) fn overwrite_unused(page: &mut PageMut<'_>) {
     page.set_flags(page.as_page().flags() | PageFlags::SCRUBBED);
 }
 
-fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {
+fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> ApplyResult {
     let view = page.as_page();
     let node = view.node(line).ok_or("a node to scrub is unreadable")?;
     let (mut data, flags) = (node.data.to_vec(), node.flags - NodeFlags::VERSIONED);

@@ -156,7 +156,7 @@ pub fn append(
 
 /// Result of applying an index's null rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NullRule {
+pub(crate) enum NullRuleResult {
     /// The record is included in the index.
     Entry,
     /// The record is not included in the index.
@@ -166,19 +166,19 @@ pub(crate) enum NullRule {
 }
 
 /// Applies an index's null rules to the segments of one entry; `true` means null.
-pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
+pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRuleResult {
     let allowed = |flag| flags.contains(flag);
     if !nulls.contains(&true) {
-        NullRule::Entry
+        NullRuleResult::Entry
     } else if allowed(IndexFlags::NO_NULL_SEGMENT) {
-        NullRule::Rejected
+        NullRuleResult::Rejected
     } else if nulls.iter().all(|null| *null) {
-        if allowed(IndexFlags::ALLOW_ALL_NULLS) { NullRule::Entry } else { NullRule::NoEntry }
+        if allowed(IndexFlags::ALLOW_ALL_NULLS) { NullRuleResult::Entry } else { NullRuleResult::NoEntry }
     } else if nulls.first() == Some(&true) && !allowed(IndexFlags::ALLOW_FIRST_NULL)
         || !allowed(IndexFlags::ALLOW_SOME_NULLS)
     {
-        NullRule::NoEntry
+        NullRuleResult::NoEntry
     } else {
-        NullRule::Entry
+        NullRuleResult::Entry
     }
 }

@@ -125,7 +125,7 @@ fn unsupported_keys_are_rejected() {
 
 #[test]
 fn null_rules_omit_or_reject_entries() {
-    use NullRule::*;
+    use NullRuleResult::*;
     let none = IndexFlags::empty();
     let secondary = IndexFlags::DEFAULT_SECONDARY;
     assert_eq!(null_rule(&[false, false], none), Entry);

@@ -9,7 +9,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use super::Array;
 use super::commit::NewColumns;
 use super::transfers::InFlightTransfers;
-use super::zone_write::{FreeRow, ZoneWrite, fill_all, is_whole};
+use super::zone_write::{FreeRowWrite, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
@@ -33,7 +33,7 @@ const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
 
 /// Splits rows, which are in ascending order, into batches at zone boundaries. A zone's records are a single block,
 /// which is then written only once. All batches except the last have at least `least` rows.
-fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
+fn batches(rows: &[FreeRowWrite], least: usize) -> Vec<&[FreeRowWrite]> {
     let mut batches = vec![];
     let mut rest = rows;
     while !rest.is_empty() {
@@ -48,7 +48,7 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
 
 /// Returns the zones in which the next rows are expected. Returns `None` if the rows are scattered, because the next
 /// rows may then be anywhere.
-fn zones_after(rows: &[FreeRow]) -> Option<Range<u64>> {
+fn zones_after(rows: &[FreeRowWrite]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
     let (first, end, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
     (end - first == count).then(|| end..end + (ZONES_AHEAD_FACTOR * count).min(MAX_ZONES_AHEAD))
@@ -75,7 +75,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed. In that case, no write of these rows is in flight.
-    pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
+    pub(crate) fn start_free_rows(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_after(rows) {
@@ -118,7 +118,7 @@ impl Array {
             self.load_records_of_rows(rows.iter().copied());
             let states = self.row_states(&rows.iter().copied().collect());
             let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
-            let rows: Vec<FreeRow> = written.map(|(row, _)| zero_row(*row)).collect();
+            let rows: Vec<FreeRowWrite> = written.map(|(row, _)| zero_row(*row)).collect();
             if !rows.is_empty() {
                 self.counters.rows_cleared += rows.len() as u64;
                 self.start_free_rows(&rows)?;
@@ -127,7 +127,7 @@ impl Array {
         self.sync_members()
     }
 
-    fn start_batch(&mut self, rows: &[FreeRow]) -> Result<()> {
+    fn start_batch(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
         self.counters.blocks_written += rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
         let write = match self.start_whole_zones(rows) {
             Some(write) => write,
@@ -138,7 +138,7 @@ impl Array {
 
     /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns
     /// `None` otherwise.
-    fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<InFlightTransfers> {
+    fn start_whole_zones(&mut self, rows: &[FreeRowWrite]) -> Option<InFlightTransfers> {
         let devices = self.device_per_slot()?;
         let mut writes = vec![];
         for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
@@ -164,7 +164,7 @@ impl Array {
     }
 
     /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
-    pub(super) fn start_rows_in_any_state(&mut self, rows: &[FreeRow]) -> Result<InFlightTransfers> {
+    pub(super) fn start_rows_in_any_state(&mut self, rows: &[FreeRowWrite]) -> Result<InFlightTransfers> {
         let rows: Vec<(u64, NewColumns)> =
             rows.iter().map(|(row, columns)| (*row, columns.iter().cloned().enumerate().collect())).collect();
         let planned = self.plan_rows(&rows)?;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn row_batches_share_no_zone_and_have_a_minimum_size() {
         let rows: Vec<u64> = (10..200).chain([300, 700, 701]).chain(1000..1100).collect();
-        let free: Vec<FreeRow> = rows.iter().map(|row| (*row, vec![])).collect();
+        let free: Vec<FreeRowWrite> = rows.iter().map(|row| (*row, vec![])).collect();
         for least in [1, 64, 100] {
             let found: Vec<Vec<u64>> = batches(&free, least)
                 .iter()

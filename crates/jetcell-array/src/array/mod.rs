@@ -67,7 +67,7 @@ pub(crate) use self::reads::BlockReadAhead;
 pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
 pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
 pub(crate) use self::zone_buffer::ZoneBuffer;
-pub(crate) use self::zone_write::FreeRow;
+pub(crate) use self::zone_write::FreeRowWrite;
 
 /// Array I/O counters, accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -340,7 +340,7 @@ impl Array {
     }
 
     /// Puts the buffers of all blocks of these rows back into the pool.
-    fn recycle_rows(&mut self, rows: Vec<FreeRow>) {
+    fn recycle_rows(&mut self, rows: Vec<FreeRowWrite>) {
         rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.recycle_block(block));
     }
 

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Array, FreeRow};
+use super::{Array, FreeRowWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::member::Extents;
@@ -100,7 +100,7 @@ impl Array {
         let columns = 0..layout.data_columns();
         let mut row =
             |row| (row, columns.clone().map(|column| content(layout.block_at(row, column))).collect());
-        let rows: Vec<FreeRow> = open.into_iter().map(&mut row).collect();
+        let rows: Vec<FreeRowWrite> = open.into_iter().map(&mut row).collect();
         rows.iter().for_each(|(row, _)| self.new_rows.started.insert(*row..row + 1));
         if let Err(error) = self.start_free_rows(&rows) {
             for (row, columns) in rows {

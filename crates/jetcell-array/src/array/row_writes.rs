@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::Array;
 use super::transfers::InFlightTransfers;
 use super::zone_worker::ZoneWorker;
-use super::zone_write::{FreeRow, ZoneWrite};
+use super::zone_write::{FreeRowWrite, ZoneWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
@@ -27,7 +27,7 @@ enum ZoneComputation {
     /// The worker with this number computes the parity.
     Worker(usize),
     /// The caller has already computed the parity.
-    Caller(ZoneWrite, Vec<FreeRow>),
+    Caller(ZoneWrite, Vec<FreeRowWrite>),
 }
 
 /// A write of rows in some zones.
@@ -157,7 +157,7 @@ impl Array {
         &mut self,
         devices: Vec<usize>,
         mut write: ZoneWrite,
-        rows: Vec<FreeRow>,
+        rows: Vec<FreeRowWrite>,
     ) -> Result<()> {
         let zone = write.zone();
         self.records.pin(&[zone].into());

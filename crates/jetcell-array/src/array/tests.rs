@@ -468,7 +468,7 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
             // of the methods would assign the highest generation to all of them.
             let old = (128..192).map(|row| layout.block_at(row, 1)).chain([layout.block_at(3, 0)]);
             tested.write(&old.map(|block| (block, 9)).collect()).unwrap();
-            let rows: Vec<FreeRow> = (2..5)
+            let rows: Vec<FreeRowWrite> = (2..5)
                 .chain([60, 63, 64, 65])
                 .chain(128..192)
                 .chain([255])

@@ -6,7 +6,7 @@ use jetcell_vfs::IoBuffer;
 
 use super::Array;
 use super::buffer_pool::{BufferPool, MIN_POOLED_BYTES};
-use super::zone_write::FreeRow;
+use super::zone_write::FreeRowWrite;
 use crate::error::Result;
 use crate::geometry::{ArrayLayout, ZONE_ROWS};
 use crate::shared_block::SharedBlock;
@@ -86,7 +86,7 @@ impl ZoneBuffer {
     }
 
     /// Returns the rows, whose blocks must all have content.
-    fn into_rows(self) -> Vec<FreeRow> {
+    fn into_rows(self) -> Vec<FreeRowWrite> {
         let columns = self.layout.data_columns();
         let mut blocks = self.blocks.into_iter().map(|block| block.expect("the zone is full"));
         self.rows.into_iter().map(|row| (row, blocks.by_ref().take(columns).collect())).collect()

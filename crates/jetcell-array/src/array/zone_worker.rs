@@ -6,18 +6,18 @@ use std::io;
 use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_sync::thread;
 
-use super::zone_write::{FreeRow, RowEncoder, ZoneWrite};
+use super::zone_write::{FreeRowWrite, RowEncoder, ZoneWrite};
 
 struct ZoneFillJob {
     write: ZoneWrite,
     coding: RowEncoder,
-    rows: Vec<FreeRow>,
+    rows: Vec<FreeRowWrite>,
 }
 
 /// A worker thread, which ends when this value is dropped.
 pub(super) struct ZoneWorker {
     jobs: Sender<ZoneFillJob>,
-    filled: Receiver<(ZoneWrite, Vec<FreeRow>)>,
+    filled: Receiver<(ZoneWrite, Vec<FreeRowWrite>)>,
 }
 
 impl ZoneWorker {
@@ -45,7 +45,7 @@ impl ZoneWorker {
     ///
     /// # Panics
     /// The computation of an earlier write panicked.
-    pub fn fill(&self, write: ZoneWrite, coding: RowEncoder, rows: Vec<FreeRow>) {
+    pub fn fill(&self, write: ZoneWrite, coding: RowEncoder, rows: Vec<FreeRowWrite>) {
         self.jobs.send(ZoneFillJob { write, coding, rows }).expect("the thread lives as long as this");
     }
 
@@ -53,7 +53,7 @@ impl ZoneWorker {
     ///
     /// # Panics
     /// The computation of the write panicked.
-    pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRow>) {
+    pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRowWrite>) {
         self.filled.recv().expect("the thread lives as long as this")
     }
 }

@@ -15,7 +15,7 @@ use crate::member::MemberDevice;
 use crate::shared_block::SharedBlock;
 
 /// An unreferenced row, and its new contents by column.
-pub(crate) type FreeRow = (u64, Vec<SharedBlock>);
+pub(crate) type FreeRowWrite = (u64, Vec<SharedBlock>);
 
 /// Parameters for computing the block records and parity of rows.
 pub(super) struct RowEncoder {
@@ -97,7 +97,7 @@ impl ZoneWrite {
 
     /// Copies the data of the rows into the buffers, and computes parity and records. `rows` must be the rows of this
     /// write.
-    pub(super) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRow]) {
+    pub(super) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRowWrite]) {
         let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
             let mut checksums = self.copy_row(coding, *row, columns);
@@ -167,8 +167,8 @@ impl ZoneWrite {
 }
 
 /// Fills writes of zones, each with its rows, on `threads` threads.
-pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &RowEncoder, threads: usize) {
-    let fill = &|writes: &mut [(ZoneWrite, &[FreeRow])]| {
+pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
+    let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
     };
     let share = writes.len().div_ceil(threads.max(1)).max(1);

@@ -11,7 +11,7 @@ use super::catalogue::LunId;
 use super::write_log::WriteLogEntry;
 use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
 use super::{CATALOGUE_AREA_BLOCKS, LunVolume, PendingBlock};
-use crate::array::FreeRow;
+use crate::array::FreeRowWrite;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
@@ -176,7 +176,7 @@ impl LunVolume {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let zero_row = |row: &u64| (*row, vec![zeros.clone(); columns]);
-        let mut rows: Vec<FreeRow> = allocation.whole_rows.iter().map(zero_row).collect();
+        let mut rows: Vec<FreeRowWrite> = allocation.whole_rows.iter().map(zero_row).collect();
         let (blocks, mut singly) = (content.len(), vec![]);
         for (block, data) in content {
             let (row, column) = layout.locate(block);

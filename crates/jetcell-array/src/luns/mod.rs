@@ -65,7 +65,7 @@ pub use self::cleaning::CleaningProgress;
 pub use self::device::Lun;
 #[cfg(test)]
 pub use self::history_tests::{HistoryCounters, run};
-pub use self::shared::SharedLuns;
+pub use self::shared::SharedLunVolume;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::WriteLogOptions;
 

@@ -6,12 +6,12 @@ use super::LunVolume;
 
 /// A shared handle to a LUN volume. Clones refer to the same volume, and only one of them can use it at a time.
 #[derive(Clone)]
-pub struct SharedLuns(Arc<Mutex<LunVolume>>);
+pub struct SharedLunVolume(Arc<Mutex<LunVolume>>);
 
-impl SharedLuns {
+impl SharedLunVolume {
     /// Creates the first handle to a volume.
-    pub fn new(luns: LunVolume) -> SharedLuns {
-        SharedLuns(Arc::new(Mutex::new(luns)))
+    pub fn new(luns: LunVolume) -> SharedLunVolume {
+        SharedLunVolume(Arc::new(Mutex::new(luns)))
     }
 
     /// Calls a function with exclusive access to the volume.

@@ -13,7 +13,7 @@ pub(super) type ZoneStates = Vec<(u64, RowState)>;
 type NeededCells<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
 
 /// A sequence of zones that always reads one zone ahead.
-pub(super) struct ZonesAhead<'n> {
+pub(super) struct ZoneReadahead<'n> {
     /// Rows that have not been read yet.
     rest: Range<u64>,
     needed_cells: NeededCells<'n>,
@@ -26,16 +26,16 @@ impl Array {
         &mut self,
         rows: Range<u64>,
         needed: impl Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n,
-    ) -> ZonesAhead<'n> {
+    ) -> ZoneReadahead<'n> {
         let needed: NeededCells<'n> = Box::new(needed);
         self.load_records_of_rows(rows.clone());
-        let mut ahead = ZonesAhead { rest: rows, needed_cells: needed, in_flight: None };
+        let mut ahead = ZoneReadahead { rest: rows, needed_cells: needed, in_flight: None };
         ahead.in_flight = ahead.start(self);
         ahead
     }
 }
 
-impl ZonesAhead<'_> {
+impl ZoneReadahead<'_> {
     fn start(&mut self, array: &mut Array) -> Option<(ZoneStates, InFlightTransfers)> {
         if self.rest.is_empty() {
             return None;

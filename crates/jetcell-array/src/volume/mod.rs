@@ -35,7 +35,7 @@ use self::storage::VolumeStorage;
 use crate::array::{Array, LoadMeter};
 use crate::error::{ArrayError, ArrayRefusal};
 use crate::geometry::BLOCK;
-use crate::luns::SharedLuns;
+use crate::luns::SharedLunVolume;
 
 /// Number of blocks by which the reserve is raised, unless more are needed.
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
@@ -200,7 +200,7 @@ impl Volume {
     /// # Errors
     /// There is no such LUN, it is too small, or its blocks contain something other than a volume.
     pub fn mount_lun(
-        luns: SharedLuns,
+        luns: SharedLunVolume,
         lun: &str,
         clock: Arc<dyn Clock>,
         root: &Path,

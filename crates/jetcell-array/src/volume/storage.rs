@@ -8,7 +8,7 @@ use crate::array::{Array, BlockReadAhead};
 use crate::bytes::BlockStore;
 use crate::error::Result;
 use crate::geometry::BLOCK;
-use crate::luns::SharedLuns;
+use crate::luns::SharedLunVolume;
 
 /// Number of blocks that are cleared at a time.
 const CLEAR_BATCH: u64 = 64;
@@ -17,7 +17,7 @@ const CLEAR_BATCH: u64 = 64;
 pub(super) enum VolumeStorage {
     Array(Box<Array>),
     /// A LUN volume, and the name of the LUN that stores the files. Other LUNs may store files, too.
-    Lun(SharedLuns, String),
+    Lun(SharedLunVolume, String),
 }
 
 impl VolumeStorage {

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Volume;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::luns::{SharedLuns, WriteLogOptions};
+use crate::luns::{SharedLunVolume, WriteLogOptions};
 use crate::member::MemberLayout;
 use crate::{Array, AssembleOptions, BlockStore, CreateArrayOptions, LunVolume, RaidLevel};
 use jetcell_vfs::{CrashOptions, SimVfs};
@@ -60,8 +60,8 @@ fn array(disk: &SimVfs, members: &[PathBuf]) -> Array {
     Array::assemble(Arc::new(disk.clone()), members, options).unwrap()
 }
 
-fn luns(disk: &SimVfs, members: &[PathBuf]) -> SharedLuns {
-    SharedLuns::new(LunVolume::start(array(disk, members), &log(disk)).unwrap())
+fn luns(disk: &SimVfs, members: &[PathBuf]) -> SharedLunVolume {
+    SharedLunVolume::new(LunVolume::start(array(disk, members), &log(disk)).unwrap())
 }
 
 fn mounted_with(disk: &SimVfs, on: StorageKind, members: &[PathBuf]) -> Volume {

@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use self::filter::LogFilter;
 use self::filter::RunningTransactions;
 use self::reader::{LogItem, SegmentTotals, read_log};
-use self::record::RecordLine;
+use self::record::RecordDump;
 use self::stats::RecordCounters;
 use crate::format::read_start;
 use crate::header::{read_header, report_damage};
@@ -150,7 +150,7 @@ pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut Dump
         if options.stats {
             stats.add(&stored.record, stored.bytes.len());
         } else {
-            output.item(&RecordLine::new(&stored, transaction))?;
+            output.item(&RecordDump::new(&stored, transaction))?;
         }
         Ok(())
     })?;

@@ -11,7 +11,7 @@ use crate::{DumpedValue, NamedValues};
 /// A log record's position and fields, as shown in a dump.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "record")]
-pub(super) struct RecordLine {
+pub(super) struct RecordDump {
     /// Generation, segment, and offset in hexadecimal.
     position: String,
     record: &'static str,
@@ -24,8 +24,8 @@ pub(super) struct RecordLine {
     fields: NamedValues,
 }
 
-impl RecordLine {
-    pub(super) fn new(stored: &LoggedRecord, transaction: Option<u32>) -> RecordLine {
+impl RecordDump {
+    pub(super) fn new(stored: &LoggedRecord, transaction: Option<u32>) -> RecordDump {
         // A record that was decoded always has fields.
         let fields = LogRecord::fields(&stored.bytes).unwrap_or_default();
         let mut flat = NamedValues::default();
@@ -35,7 +35,7 @@ impl RecordLine {
             let numbers = pages.map(|page| DumpedValue::Number(u32::from_le_bytes(*page).into())).collect();
             flat = NamedValues(vec![("pages".to_owned(), DumpedValue::List(numbers))]);
         }
-        RecordLine {
+        RecordDump {
             position: stored.position.to_string(),
             record: stored.record.name(),
             kind: stored.record.kind(),
@@ -66,7 +66,7 @@ fn flatten(values: NamedValues, into: &mut NamedValues) {
     }
 }
 
-impl fmt::Display for RecordLine {
+impl fmt::Display for RecordDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:<21} {:>5}  ", self.position, self.record, self.length)?;
         let mut line = String::new();

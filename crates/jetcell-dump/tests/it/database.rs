@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ese_format::PageSize;
 use ese_format::compression::{MAX_INTRINSIC, decompress};
 use ese_format::record::{Column, ColumnType, ColumnValue, Record};
-use jetcell_dump::{SchemaOptions, TreeChoice};
+use jetcell_dump::{SchemaOptions, TreeSelector};
 use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
@@ -72,7 +72,7 @@ fn rows_index_entries_and_columns_equal_the_manifest() {
         let schema = items(&output);
         let tables = file["tables"].as_object().unwrap();
         assert_eq!(schema.len(), tables.len(), "{name}");
-        let count = |choice: TreeChoice| {
+        let count = |choice: TreeSelector| {
             let (output, problems) =
                 dump(&bytes, |source, output| jetcell_dump::dump_tree(source, &choice, false, output));
             assert_eq!(problems, 0, "{name}: {choice:?}");
@@ -90,15 +90,15 @@ fn rows_index_entries_and_columns_equal_the_manifest() {
                 let shown = found["columns"].as_array().unwrap().len() as u64;
                 assert_eq!(shown, columns, "{name}: columns of {table}");
             }
-            let (rows, deleted) = count(TreeChoice::Table(table.clone()));
+            let (rows, deleted) = count(TreeSelector::Table(table.clone()));
             assert_eq!(rows, number(&facts["rows"]), "{name}: rows of {table}");
             assert_eq!(deleted, facts["deleted_nodes"].as_u64().unwrap_or(0), "{name}: deleted of {table}");
             for (index, entries) in facts["secondary_index_entries"].as_object().into_iter().flatten() {
-                let (found, _) = count(TreeChoice::Index(table.clone(), index.clone()));
+                let (found, _) = count(TreeSelector::Index(table.clone(), index.clone()));
                 assert_eq!(found, number(entries), "{name}: {table} / {index}");
             }
             if let Some(nodes) = facts["long_value_nodes"].as_u64() {
-                let (found, _) = count(TreeChoice::LongValues(table.clone()));
+                let (found, _) = count(TreeSelector::LongValues(table.clone()));
                 assert_eq!(found, nodes, "{name}: long values of {table}");
             }
             tables_seen += 1;
@@ -190,7 +190,7 @@ fn the_catalog_matches_a_windows_dump() {
         dump(&bytes, |source, output| jetcell_dump::dump_schema(source, &SchemaOptions::default(), output));
     let schema = items(&output);
     for (table, rows) in windows.iter().filter(|(table, _)| *table != "MSysObjects") {
-        let choice = TreeChoice::Table(table.clone());
+        let choice = TreeSelector::Table(table.clone());
         let (output, _) =
             dump(&bytes, |source, output| jetcell_dump::dump_tree(source, &choice, true, output));
         let pages = items(&output);

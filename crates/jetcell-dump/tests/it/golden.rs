@@ -1,6 +1,6 @@
 //! Tests of the exact text output.
 
-use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, LogFilter, Result, SchemaOptions, TreeChoice};
+use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, LogFilter, Result, SchemaOptions, TreeSelector};
 
 use crate::common::{corpus_file, text};
 
@@ -41,7 +41,7 @@ fn pages_with_their_nodes() {
 
 #[test]
 fn tree() {
-    let choice = TreeChoice::Table("MSysObjects".to_owned());
+    let choice = TreeSelector::Table("MSysObjects".to_owned());
     same("tree", "db/4k/filehistory-Catalog1.edb", |source, output| {
         jetcell_dump::dump_tree(source, &choice, false, output)
     });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ese_format::checksum::{header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeChoice};
+use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeSelector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -24,7 +24,7 @@ fn change_page(file: &mut [u8], number: u32, change: impl FnOnce(&mut [u8])) {
     seal_page(page, PageSize::KIB_4, PageNumber::fixed(number));
 }
 
-fn tree(choice: TreeChoice) -> impl Fn(&DumpSource, &mut DumpOutput<'_>) -> jetcell_dump::Result<()> {
+fn tree(choice: TreeSelector) -> impl Fn(&DumpSource, &mut DumpOutput<'_>) -> jetcell_dump::Result<()> {
     move |source, output| jetcell_dump::dump_tree(source, &choice, false, output)
 }
 
@@ -37,7 +37,7 @@ fn a_cyclic_tree_is_reported_without_looping() {
         assert_eq!(page[place..place + 4], [14, 0, 0, 0]);
         page[place] = 4;
     });
-    let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
+    let (output, problems) = dump(&file, tree(TreeSelector::Root(4)));
     assert_eq!(problems, 1, "{output}");
     assert!(output.contains("the page is already part of a tree, although page 4 refers to it"), "{output}");
     let (output, problems) =
@@ -49,7 +49,7 @@ fn a_cyclic_tree_is_reported_without_looping() {
 fn a_damaged_page_is_reported_and_other_pages_are_shown() {
     let Some(mut file) = basic() else { return };
     file[15 * PAGE + 2000..15 * PAGE + 2003].copy_from_slice(&[7, 1, 9]);
-    let (output, problems) = dump(&file, tree(TreeChoice::Table("MSysObjects".into())));
+    let (output, problems) = dump(&file, tree(TreeSelector::Table("MSysObjects".into())));
     assert_eq!(problems, 2, "{output}");
     let summary = items(&output).pop().unwrap();
     assert_eq!((summary["records"].as_u64(), summary["name"].as_str()), (Some(59), Some("MSysObjects")));
@@ -74,7 +74,7 @@ fn a_damaged_page_is_reported_and_other_pages_are_shown() {
 fn a_misplaced_page_is_reported() {
     let Some(mut file) = basic() else { return };
     file.copy_within(15 * PAGE..16 * PAGE, 14 * PAGE);
-    let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
+    let (output, problems) = dump(&file, tree(TreeSelector::Root(4)));
     assert!(problems == 1 && output.contains("contains page 14, although page 4 refers to it"), "{output}");
 }
 
@@ -88,7 +88,7 @@ fn temporary_database_pages_need_no_checksum() {
     for page in 3..33 {
         file[page * PAGE..page * PAGE + 8].fill(0);
     }
-    let (output, problems) = dump(&file, tree(TreeChoice::Table("MSysObjects".into())));
+    let (output, problems) = dump(&file, tree(TreeSelector::Table("MSysObjects".into())));
     assert_eq!((problems, &items(&output).pop().unwrap()["records"]), (0, &87.into()), "{output}");
     assert!(text(&file, jetcell_dump::dump_header).contains("a temporary database"));
 }
@@ -348,9 +348,9 @@ fn all_dumps(bytes: &[u8], seed: &FuzzSeed, pick: u32) {
             let table = seed.tables[pick as usize % seed.tables.len()].clone();
             check(run(bytes, json, |s, o| jetcell_dump::dump_pages(s, &[], o)));
             check(run(bytes, json, |s, o| jetcell_dump::dump_pages(s, &[1..=60, 250..=u32::MAX], o)));
-            check(run(bytes, json, |s, o| jetcell_dump::dump_tree(s, &TreeChoice::Table(table), true, o)));
+            check(run(bytes, json, |s, o| jetcell_dump::dump_tree(s, &TreeSelector::Table(table), true, o)));
             check(run(bytes, json, |s, o| {
-                jetcell_dump::dump_tree(s, &TreeChoice::Root(pick % 64 + 1), false, o)
+                jetcell_dump::dump_tree(s, &TreeSelector::Root(pick % 64 + 1), false, o)
             }));
             for rows in [false, true] {
                 let options = SchemaOptions { rows, ..SchemaOptions::default() };

@@ -36,7 +36,7 @@ pub enum ApplicationProfile {
 
 /// Application-specific information about a database's columns.
 #[derive(Debug, Default)]
-pub(crate) struct ProfileKnowledge {
+pub(crate) struct ProfileData {
     /// True if the tables belong to Active Directory, whose Currency columns contain integers.
     pub(crate) directory: bool,
     application: Option<ApplicationData>,
@@ -71,7 +71,7 @@ impl ApplicationProfile {
     }
 }
 
-impl ProfileKnowledge {
+impl ProfileData {
     /// Reads the rows that the profile needs. Rows that cannot be read are skipped here, because they are reported
     /// when their table is exported.
     ///
@@ -81,7 +81,7 @@ impl ProfileKnowledge {
     pub(crate) fn read(
         source: &SourceDatabase,
         profile: ApplicationProfile,
-    ) -> Result<ProfileKnowledge, ExportError> {
+    ) -> Result<ProfileData, ExportError> {
         let other = |fits: bool, name| if fits { Ok(()) } else { Err(ExportError::OtherProfile(name)) };
         let is_chosen = profile != ApplicationProfile::BySchema;
         let profile = if is_chosen { profile } else { ApplicationProfile::detect(source) };
@@ -110,7 +110,7 @@ impl ProfileKnowledge {
                 Some(ApplicationData::WebCache(web_cache::read(source)))
             }
         };
-        Ok(ProfileKnowledge { directory: active_directory::matches(source), application })
+        Ok(ProfileData { directory: active_directory::matches(source), application })
     }
 
     /// Applies the application's names and formats to a table and its columns.

@@ -3,7 +3,7 @@
 use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Coordinator, FleetMember, HostLoss, StopReason};
+use super::{Coordinator, FleetMember, LostHost, StopReason};
 use crate::config::FleetConfig;
 use crate::message::{Barrier, HostHeartbeat};
 
@@ -17,7 +17,7 @@ pub struct SavedMember {
     pub beat: HostHeartbeat,
     /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<HostLoss>,
+    pub lost: Option<LostHost>,
     /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<Result<(), String>>,

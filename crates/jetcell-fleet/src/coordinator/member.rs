@@ -7,7 +7,7 @@ use crate::result_transfer::ResultReceiver;
 
 /// Details about a fleet host that was declared lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostLoss {
+pub struct LostHost {
     /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.
     pub heard_ns: u64,
     /// Activity of the host at that time.
@@ -23,7 +23,7 @@ pub struct FleetMember {
     heard_ns: u64,
     /// True if the host's silence has been reported.
     pub(super) silent: bool,
-    lost: Option<HostLoss>,
+    lost: Option<LostHost>,
     pub(super) receiver: Option<ResultReceiver>,
     /// Time of the last request for chunks.
     pub(super) requested_ns: u64,
@@ -54,7 +54,7 @@ impl FleetMember {
     pub(super) fn restored(
         beat: HostHeartbeat,
         heard_ns: u64,
-        lost: Option<HostLoss>,
+        lost: Option<LostHost>,
         stored: Option<Result<(), String>>,
     ) -> FleetMember {
         FleetMember { lost, stored, ..FleetMember::new(beat, heard_ns) }
@@ -72,7 +72,7 @@ impl FleetMember {
             (None, None) => "joining".into(),
         };
         self.receiver = None;
-        self.lost.get_or_insert(HostLoss { heard_ns: self.heard_ns, did, given_up: given_up.into() });
+        self.lost.get_or_insert(LostHost { heard_ns: self.heard_ns, did, given_up: given_up.into() });
     }
 
     pub(super) fn set_storage_outcome(&mut self, outcome: Result<(), String>) {
@@ -101,7 +101,7 @@ impl FleetMember {
     }
 
     /// Returns information about the loss, if the host was declared lost.
-    pub fn loss(&self) -> Option<&HostLoss> {
+    pub fn loss(&self) -> Option<&LostHost> {
         self.lost.as_ref()
     }
 

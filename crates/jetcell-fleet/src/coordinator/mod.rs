@@ -16,7 +16,7 @@ use crate::message::{
 };
 
 pub use coordinator_state::{CoordinatorState, SavedMember};
-pub use member::{FleetMember, HostLoss};
+pub use member::{FleetMember, LostHost};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
 const MAX_CONCURRENT_FETCHES: usize = 8;

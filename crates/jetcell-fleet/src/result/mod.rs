@@ -13,7 +13,7 @@ use jetcell_workload::result::StandaloneLoad;
 use jetcell_workload::{TestKind, Verdict, VerdictRule};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{Coordinator, HostLoss, MessageCounts};
+use crate::coordinator::{Coordinator, LostHost, MessageCounts};
 use crate::result_transfer::HostResult;
 
 pub use merge::merge_results;
@@ -86,7 +86,7 @@ pub struct HostRow {
     pub reason: String,
     /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<HostLoss>,
+    pub lost: Option<LostHost>,
     /// The host's own figures. The sums over all hosts have the same type.
     pub totals: FleetTotals,
     /// Mean latency of database reads in milliseconds.

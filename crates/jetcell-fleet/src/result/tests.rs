@@ -54,7 +54,7 @@ fn each_violated_rule_changes_the_verdict() {
     let cases: [(RowMutation, FleetVerdict, &str); 7] = [
         (
             |host| {
-                let lost = HostLoss { heard_ns: 7, did: "measuring".into(), given_up: "at the end".into() };
+                let lost = LostHost { heard_ns: 7, did: "measuring".into(), given_up: "at the end".into() };
                 (host.lost, host.outcome) = (Some(lost), HostOutcome::Lost);
             },
             FleetVerdict::Invalid,

@@ -14,12 +14,12 @@ pub struct TomlError {
     pub(super) source: String,
     pub(super) line: Option<usize>,
     pub(super) key: String,
-    pub(super) mistake: TomlMistake,
+    pub(super) mistake: TomlErrorKind,
 }
 
 /// A kind of mistake in TOML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TomlMistake {
+pub enum TomlErrorKind {
     /// The key does not exist in its table.
     UnknownKey {
         /// The most similar known key.
@@ -53,7 +53,7 @@ impl TomlError {
     }
 
     /// Returns the kind of the mistake.
-    pub fn mistake(&self) -> &TomlMistake {
+    pub fn mistake(&self) -> &TomlErrorKind {
         &self.mistake
     }
 }
@@ -68,16 +68,16 @@ impl fmt::Display for TomlError {
             None => write!(f, "{source}: ")?,
         }
         match &self.mistake {
-            TomlMistake::UnknownKey { nearest: Some(nearest), .. } => {
+            TomlErrorKind::UnknownKey { nearest: Some(nearest), .. } => {
                 write!(f, "unknown key '{key}'; {nearest}")
             }
-            TomlMistake::UnknownKey { known, .. } if known.is_empty() => write!(f, "unknown key '{key}'"),
-            TomlMistake::UnknownKey { known, .. } => {
+            TomlErrorKind::UnknownKey { known, .. } if known.is_empty() => write!(f, "unknown key '{key}'"),
+            TomlErrorKind::UnknownKey { known, .. } => {
                 write!(f, "unknown key '{key}'; known keys: {}", shortened(&known.join(", "), MAX_KNOWN))
             }
-            TomlMistake::MissingKey => write!(f, "missing key '{key}'"),
-            TomlMistake::InvalidValue(reason) if key.is_empty() => f.write_str(reason),
-            TomlMistake::InvalidValue(reason) => write!(f, "{key}: {reason}"),
+            TomlErrorKind::MissingKey => write!(f, "missing key '{key}'"),
+            TomlErrorKind::InvalidValue(reason) if key.is_empty() => f.write_str(reason),
+            TomlErrorKind::InvalidValue(reason) => write!(f, "{key}: {reason}"),
         }
     }
 }

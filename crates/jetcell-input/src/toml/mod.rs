@@ -11,7 +11,7 @@ use ::toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 use ::toml::{Spanned, Table, Value};
 use serde::de::DeserializeOwned;
 
-pub use self::error::{NearestKey, TomlError, TomlMistake};
+pub use self::error::{NearestKey, TomlError, TomlErrorKind};
 use crate::nearest::nearest_entry;
 use crate::{error_line, shortened_name};
 
@@ -64,17 +64,17 @@ impl<'a> TomlText<'a> {
             let near = nearest_entry(&one_line(key), known.iter().map(|name| (*name, ())));
             let nearest = near.map(|(name, ())| Box::new(NearestKey { key: name.into(), table: None }));
             let known = known.into_iter().map(str::to_owned).collect();
-            return self.mistake(offset, key, TomlMistake::UnknownKey { nearest, known });
+            return self.mistake(offset, key, TomlErrorKind::UnknownKey { nearest, known });
         }
         let path = key_path(error);
         match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-            Some(key) if path.is_empty() => self.mistake(offset, key, TomlMistake::MissingKey),
-            Some(key) => self.mistake(offset, &format!("{path}.{key}"), TomlMistake::MissingKey),
-            None => self.mistake(offset, &path, TomlMistake::InvalidValue(plain(&error_line(&message)))),
+            Some(key) if path.is_empty() => self.mistake(offset, key, TomlErrorKind::MissingKey),
+            Some(key) => self.mistake(offset, &format!("{path}.{key}"), TomlErrorKind::MissingKey),
+            None => self.mistake(offset, &path, TomlErrorKind::InvalidValue(plain(&error_line(&message)))),
         }
     }
 
-    fn mistake(&self, offset: Option<usize>, key: &str, mistake: TomlMistake) -> TomlError {
+    fn mistake(&self, offset: Option<usize>, key: &str, mistake: TomlErrorKind) -> TomlError {
         let newlines = |end| self.text.bytes().take(end).filter(|byte| *byte == b'\n').count();
         let line = offset.map(|offset| 1 + newlines(offset));
         TomlError { source: self.source.to_owned(), line, key: one_line(key), mistake }
@@ -111,7 +111,7 @@ impl<'a> TomlText<'a> {
             Box::new(NearestKey { key: name.into(), table })
         });
         let known = same.iter().flat_map(|(_, keys)| keys.keys().cloned()).collect();
-        self.mistake(Some(key.span().start), key.get_ref(), TomlMistake::UnknownKey { nearest, known })
+        self.mistake(Some(key.span().start), key.get_ref(), TomlErrorKind::UnknownKey { nearest, known })
     }
 }
 

@@ -91,5 +91,5 @@ fn every_unknown_key_is_reported_with_the_table_of_the_nearest() {
 #[test]
 fn the_kind_of_a_mistake_is_typed() {
     let error = parse::<Site>("a", "disk = []").unwrap_err();
-    assert_eq!((error.line(), error.key(), error.mistake()), (Some(1), "size", &TomlMistake::MissingKey));
+    assert_eq!((error.line(), error.key(), error.mistake()), (Some(1), "size", &TomlErrorKind::MissingKey));
 }

@@ -24,7 +24,9 @@ pub use expected_cost::ExpectedCost;
 pub use measurement::{AccessTimePoint, SeekMeasurement, StepMeasurement, TransferZone};
 pub use preconditioning::Preconditioning;
 pub use progress::DriveTestProgress;
-pub use result::{DriveTest, DriveTestOptions, SCHEMA, StepFigure, StepResult, TargetCosts, TestedTarget};
+pub use result::{
+    DriveTest, DriveTestOptions, SCHEMA, StepResult, TargetCosts, TargetStepResult, TestedTarget,
+};
 pub use seek_curve::SeekCurve;
 pub use step::{StepGroup, StepUnit, TestStep, is_step};
 pub use target::{MIN_TARGET, TargetError, TargetKind, TestTarget, WritePermission};

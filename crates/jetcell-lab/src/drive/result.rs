@@ -147,14 +147,14 @@ pub struct StepResult {
     #[serde(flatten)]
     pub step: TestStep,
     /// One figure per target. `None` for a target to which the step does not apply.
-    pub figures: Vec<Option<StepFigure>>,
+    pub figures: Vec<Option<TargetStepResult>>,
     /// Index of the target that is significantly better than every other target.
     pub winner: Option<usize>,
 }
 
 /// Result of a test step on one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepFigure {
+pub struct TargetStepResult {
     /// Mean over the repetitions, in the step's unit.
     pub mean: f64,
     /// 95 % confidence interval of the mean, if there are at least two repetitions.
@@ -175,7 +175,7 @@ impl StepResult {
         let base = figures.first().cloned().unwrap_or_default();
         let winner = winner(step.unit.lower_is_better(), &figures);
         let step_figure = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
-            (!values.is_empty()).then(|| StepFigure {
+            (!values.is_empty()).then(|| TargetStepResult {
                 mean: values.iter().sum::<f64>() / values.len() as f64,
                 interval: ConfidenceInterval::from_values(values),
                 difference: if at == 0 { None } else { Difference::between(&base, values) },

@@ -17,7 +17,7 @@ const MIN_SYNCS: u64 = 20;
 /// Reason why sync latencies look suspicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SyncDoubt {
+pub enum SuspiciousSyncReason {
     /// The file system is stored in memory.
     Memory,
     /// A spinning disk cannot write this fast, so a cache must have acknowledged the syncs.
@@ -26,16 +26,18 @@ pub enum SyncDoubt {
     NoRoundTrip,
 }
 
-impl SyncDoubt {
+impl SuspiciousSyncReason {
     /// Returns a human-readable explanation.
     pub fn meaning(self) -> &'static str {
         match self {
-            SyncDoubt::Memory => "the file system is in memory: its data does not survive a power cut",
-            SyncDoubt::FasterThanTheDisk => {
+            SuspiciousSyncReason::Memory => {
+                "the file system is in memory: its data does not survive a power cut"
+            }
+            SuspiciousSyncReason::FasterThanTheDisk => {
                 "half of the syncs took less than half a revolution of the fastest disk: a cache \
                  acknowledges them, and must be protected against power loss"
             }
-            SyncDoubt::NoRoundTrip => {
+            SuspiciousSyncReason::NoRoundTrip => {
                 "half of the syncs took less than the round trip of a device command: the kernel does not \
                  send the syncs to a device"
             }
@@ -48,7 +50,7 @@ pub(super) fn doubt(
     sync: &LatencySummary,
     level: FailureLevel,
     storage: Option<&DirectoryStorage>,
-) -> Option<SyncDoubt> {
+) -> Option<SuspiciousSyncReason> {
     // At this level, the latencies include operations other than syncs.
     if sync.count < MIN_SYNCS || level == FailureLevel::Process {
         return None;
@@ -59,9 +61,9 @@ pub(super) fn doubt(
     // The kernel sends no flush to a write-through device, because a completed write is already durable.
     let writes_through = device.is_some_and(|device| device.write_cache.as_deref() == Some("write through"));
     match file_system {
-        Some("tmpfs" | "ramfs") => Some(SyncDoubt::Memory),
-        _ if spins && sync.p50 < HALF_REVOLUTION_US => Some(SyncDoubt::FasterThanTheDisk),
-        _ if sync.p50 < ROUND_TRIP_US && !writes_through => Some(SyncDoubt::NoRoundTrip),
+        Some("tmpfs" | "ramfs") => Some(SuspiciousSyncReason::Memory),
+        _ if spins && sync.p50 < HALF_REVOLUTION_US => Some(SuspiciousSyncReason::FasterThanTheDisk),
+        _ if sync.p50 < ROUND_TRIP_US && !writes_through => Some(SuspiciousSyncReason::NoRoundTrip),
         _ => None,
     }
 }
@@ -96,7 +98,7 @@ mod tests {
         p50: u64,
         level: FailureLevel,
         storage: Option<&DirectoryStorage>,
-    ) -> Option<SyncDoubt> {
+    ) -> Option<SuspiciousSyncReason> {
         doubt(&LatencySummary { count, p50, ..LatencySummary::default() }, level, storage)
     }
 
@@ -108,15 +110,18 @@ mod tests {
         let median =
             |us: u64, storage: &DirectoryStorage| doubt_for(100, us, FailureLevel::Power, Some(storage));
         // A spinning disk has to rotate, flash needs only a command round trip, and memory is never durable.
-        assert_eq!(median(1999, &disk), Some(SyncDoubt::FasterThanTheDisk));
+        assert_eq!(median(1999, &disk), Some(SuspiciousSyncReason::FasterThanTheDisk));
         assert_eq!(median(2000, &disk), None);
-        assert_eq!(median(9, &flash), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(median(9, &flash), Some(SuspiciousSyncReason::NoRoundTrip));
         assert_eq!((median(10, &flash), median(9, &through)), (None, None));
-        assert_eq!(median(50_000, &memory), Some(SyncDoubt::Memory));
-        assert_eq!(doubt_for(100, 9, FailureLevel::Reset, None), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(median(50_000, &memory), Some(SuspiciousSyncReason::Memory));
+        assert_eq!(doubt_for(100, 9, FailureLevel::Reset, None), Some(SuspiciousSyncReason::NoRoundTrip));
         // A few syncs prove nothing, and at the process level the latencies include operations other than syncs.
         assert_eq!(doubt_for(19, 9, FailureLevel::Power, Some(&flash)), None);
-        assert_eq!(doubt_for(20, 9, FailureLevel::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(
+            doubt_for(20, 9, FailureLevel::Power, Some(&flash)),
+            Some(SuspiciousSyncReason::NoRoundTrip)
+        );
         assert_eq!(doubt_for(100, 1, FailureLevel::Process, Some(&memory)), None);
     }
 }

@@ -27,9 +27,9 @@ mod writer;
 
 pub use damage::OperationDamage;
 pub use journal::{DurabilityJournalHeader, FailureLevel, Journal, JournalError, JournalLine};
-pub use latency::SyncDoubt;
+pub use latency::SuspiciousSyncReason;
 pub use listener::WitnessListener;
 pub use operation::{OperationNumber, StorageOperationKind};
-pub use verification::{BrokenPromise, DurabilityVerification, KindTally, verify};
+pub use verification::{BrokenPromise, DurabilityVerification, OperationKindCounts, verify};
 pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
 pub use writer::{TestedStorage, WriteError, WriterOutcome, write};

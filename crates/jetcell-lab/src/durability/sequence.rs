@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::operation::{StorageOperation, StorageOperationKind, directory_of};
 
 /// Files that exist at the start of a sequence, with their sizes in blocks.
-const INITIAL_FILES: [(SequenceName, u64); 3] =
-    [(SequenceName::First, 2), (SequenceName::Second, 1), (SequenceName::Third, 1)];
+const INITIAL_FILES: [(SequenceFileName, u64); 3] =
+    [(SequenceFileName::First, 2), (SequenceFileName::Second, 1), (SequenceFileName::Third, 1)];
 /// Number of blocks in a file that a sequence creates.
 const NEW_FILE_BLOCKS: u64 = 1;
 /// Number of blocks written by an append or overwrite.
@@ -21,7 +21,7 @@ const PREALLOCATED_BLOCKS: u64 = 4;
 
 /// A file name used in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum SequenceName {
+pub(super) enum SequenceFileName {
     /// Exists at the start.
     First,
     /// Exists at the start.
@@ -34,30 +34,30 @@ pub(super) enum SequenceName {
     Elsewhere,
 }
 
-impl SequenceName {
-    const ALL: [SequenceName; 5] = [
-        SequenceName::First,
-        SequenceName::Second,
-        SequenceName::Third,
-        SequenceName::Fresh,
-        SequenceName::Elsewhere,
+impl SequenceFileName {
+    const ALL: [SequenceFileName; 5] = [
+        SequenceFileName::First,
+        SequenceFileName::Second,
+        SequenceFileName::Third,
+        SequenceFileName::Fresh,
+        SequenceFileName::Elsewhere,
     ];
 
     /// Returns the path for this name, given the sequence's directory.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
-            SequenceName::First => "a",
-            SequenceName::Second => "b",
-            SequenceName::Third => "d",
-            SequenceName::Fresh => "c",
-            SequenceName::Elsewhere => "other/c",
+            SequenceFileName::First => "a",
+            SequenceFileName::Second => "b",
+            SequenceFileName::Third => "d",
+            SequenceFileName::Fresh => "c",
+            SequenceFileName::Elsewhere => "other/c",
         })
     }
 }
 
 /// How a write is performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WriteManner {
+pub(super) struct WriteMethod {
     pub(super) kind: StorageOperationKind,
     /// True if the write goes through the page cache, false if it bypasses the cache.
     pub(super) buffered: bool,
@@ -67,12 +67,12 @@ pub(super) struct WriteManner {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SequenceAction {
     /// Creates a file with [`NEW_FILE_BLOCKS`] blocks.
-    Create(SequenceName),
-    Write(SequenceName, WriteManner),
+    Create(SequenceFileName),
+    Write(SequenceFileName, WriteMethod),
     /// Renames a file. The second name is unused, or its file is replaced.
-    Rename(SequenceName, SequenceName),
-    Link(SequenceName, SequenceName),
-    Unlink(SequenceName),
+    Rename(SequenceFileName, SequenceFileName),
+    Link(SequenceFileName, SequenceFileName),
+    Unlink(SequenceFileName),
 }
 
 /// Which syncs follow each action.
@@ -105,8 +105,8 @@ impl OperationSequence {
         // The files that exist at the start are interchangeable, so it is sufficient that the first file is the first
         // to change and the second file is the first to be replaced.
         let alike = |action: &SequenceAction| {
-            matches!(action.subject(), SequenceName::Second | SequenceName::Third)
-                || matches!(action, SequenceAction::Rename(_, SequenceName::Third))
+            matches!(action.subject(), SequenceFileName::Second | SequenceFileName::Third)
+                || matches!(action, SequenceAction::Rename(_, SequenceFileName::Third))
         };
         let mut all = Vec::new();
         for first in begin.actions(links).into_iter().filter(|action| !alike(action)) {
@@ -125,7 +125,7 @@ impl OperationSequence {
 
     /// Returns the files that exist at the start of the sequence.
     pub(super) fn files(self) -> SequenceFiles {
-        let third = |action| matches!(action, SequenceAction::Rename(from, to) if [from, to].contains(&SequenceName::Third));
+        let third = |action| matches!(action, SequenceAction::Rename(from, to) if [from, to].contains(&SequenceFileName::Third));
         let without = &INITIAL_FILES[..INITIAL_FILES.len() - 1];
         SequenceFiles::new(if self.steps().any(|(action, _)| third(action)) {
             &INITIAL_FILES
@@ -142,7 +142,7 @@ impl OperationSequence {
 
 impl SequenceAction {
     /// Returns the name to which the action applies.
-    fn subject(self) -> SequenceName {
+    fn subject(self) -> SequenceFileName {
         match self {
             SequenceAction::Create(name) | SequenceAction::Write(name, _) | SequenceAction::Unlink(name) => {
                 name
@@ -164,7 +164,7 @@ impl SequenceAction {
 
     /// Returns the operations that perform the syncs after the action.
     pub(super) fn sync_operations(self, syncs: SyncSet, directory: &Path) -> Vec<StorageOperation> {
-        let path = |name: SequenceName| name.path(directory);
+        let path = |name: SequenceFileName| name.path(directory);
         let (file, changed) = match self {
             SequenceAction::Create(name) => (Some(name), vec![name]),
             SequenceAction::Write(name, _) => (Some(name), Vec::new()),
@@ -186,18 +186,18 @@ impl SequenceAction {
 /// The file with each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceFiles {
-    names: BTreeMap<SequenceName, usize>,
+    names: BTreeMap<SequenceFileName, usize>,
     blocks: Vec<u64>,
 }
 
 impl SequenceFiles {
-    fn new(begin: &[(SequenceName, u64)]) -> SequenceFiles {
+    fn new(begin: &[(SequenceFileName, u64)]) -> SequenceFiles {
         let names = begin.iter().enumerate().map(|(file, (name, _))| (*name, file)).collect();
         SequenceFiles { names, blocks: begin.iter().map(|(_, blocks)| *blocks).collect() }
     }
 
     /// Returns the names that refer to a file.
-    pub(super) fn names(&self) -> impl Iterator<Item = SequenceName> + '_ {
+    pub(super) fn names(&self) -> impl Iterator<Item = SequenceFileName> + '_ {
         self.names.keys().copied()
     }
 
@@ -216,27 +216,27 @@ impl SequenceFiles {
     /// Returns the actions that are possible in this state.
     fn actions(&self, links: bool) -> Vec<SequenceAction> {
         let free = || {
-            SequenceName::ALL
+            SequenceFileName::ALL
                 .into_iter()
-                .filter(|name| *name != SequenceName::Third && !self.names.contains_key(name))
+                .filter(|name| *name != SequenceFileName::Third && !self.names.contains_key(name))
         };
         let mut all: Vec<SequenceAction> = free().map(SequenceAction::Create).collect();
         for (&name, file) in &self.names {
             // A rename between two names for the same file does nothing.
-            let targets = SequenceName::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
-            if name == SequenceName::Third {
+            let targets = SequenceFileName::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
+            if name == SequenceFileName::Third {
                 let replaced = targets.filter(|to| self.names.contains_key(to));
                 all.extend(replaced.map(|to| SequenceAction::Rename(name, to)));
                 continue;
             }
-            let gone = |to: &SequenceName| *to == SequenceName::Third && !self.names.contains_key(to);
+            let gone = |to: &SequenceFileName| *to == SequenceFileName::Third && !self.names.contains_key(to);
             all.extend(targets.filter(|to| !gone(to)).map(|to| SequenceAction::Rename(name, to)));
             for kind in [
                 StorageOperationKind::Append,
                 StorageOperationKind::Overwrite,
                 StorageOperationKind::LogWrite,
             ] {
-                let manners = [false, true].map(|buffered| WriteManner { kind, buffered });
+                let manners = [false, true].map(|buffered| WriteMethod { kind, buffered });
                 all.extend(manners.map(|manner| SequenceAction::Write(name, manner)));
             }
             all.extend(free().filter(|_| links).map(|to| SequenceAction::Link(name, to)));
@@ -245,7 +245,7 @@ impl SequenceFiles {
         all
     }
 
-    fn file(&self, name: SequenceName) -> usize {
+    fn file(&self, name: SequenceFileName) -> usize {
         self.names.get(&name).copied().unwrap_or_default()
     }
 
@@ -278,7 +278,7 @@ impl SequenceFiles {
     }
 
     /// Returns the blocks that a write covers and the file's length afterwards, in blocks.
-    fn write_range(&self, name: SequenceName, manner: WriteManner) -> (std::ops::Range<u64>, u64) {
+    fn write_range(&self, name: SequenceFileName, manner: WriteMethod) -> (std::ops::Range<u64>, u64) {
         let len = self.blocks.get(self.file(name)).copied().unwrap_or_default();
         match manner.kind {
             StorageOperationKind::Overwrite => (0..WRITTEN_BLOCKS.min(len), len),
@@ -289,11 +289,11 @@ impl SequenceFiles {
 
     /// Performs an action: updates the state, and returns the operations to execute.
     pub(super) fn perform(&mut self, action: SequenceAction, directory: &Path) -> Vec<StorageOperation> {
-        let path = |name: SequenceName| name.path(directory);
+        let path = |name: SequenceFileName| name.path(directory);
         let operations = match action {
             SequenceAction::Create(name) => new_file(&path(name), NEW_FILE_BLOCKS),
-            SequenceAction::Write(name, WriteManner { kind, buffered }) => {
-                let (range, end) = self.write_range(name, WriteManner { kind, buffered });
+            SequenceAction::Write(name, WriteMethod { kind, buffered }) => {
+                let (range, end) = self.write_range(name, WriteMethod { kind, buffered });
                 let (block, blocks) = (range.start, range.end - range.start);
                 let grown = StorageOperation::Preallocate { path: path(name), blocks: end };
                 let grown = (kind == StorageOperationKind::LogWrite).then_some(grown);
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn sequences_reuse_names_like_known_bugs_with_every_sync_set() {
         use SequenceAction::{Create, Link, Rename, Unlink, Write};
-        use SequenceName::{First, Fresh, Second, Third};
+        use SequenceFileName::{First, Fresh, Second, Third};
         let every = [SyncSet::NONE, SyncSet::FILE, SyncSet::DIRECTORY, SyncSet::BOTH];
         for between in every {
             for behind in every {
@@ -366,7 +366,7 @@ mod tests {
                 assert!(has((Unlink(First), behind), (Create(First), between)));
             }
             for (behind, buffered) in [(SyncSet::NONE, true), (SyncSet::FILE, true), (SyncSet::FILE, false)] {
-                let append = Write(Fresh, WriteManner { kind: StorageOperationKind::Append, buffered });
+                let append = Write(Fresh, WriteMethod { kind: StorageOperationKind::Append, buffered });
                 assert!(has((Rename(First, Fresh), between), (append, behind)));
             }
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::comparison::{DurabilityViolation, FileComparison, compare, writer_of};
 use super::damage::OperationDamage;
 use super::journal::{FailureLevel, Journal};
-use super::latency::{SyncDoubt, doubt};
+use super::latency::{SuspiciousSyncReason, doubt};
 use super::model::{FileModel, NameBinding, NameModel, StateOrigin, StorageModel};
 use super::operation::{OperationNumber, StorageOperation, StorageOperationKind};
 use super::script::OperationScript;
@@ -35,7 +35,7 @@ pub struct BrokenPromise {
 
 /// Counts of intact and damaged operations of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct KindTally {
+pub struct OperationKindCounts {
     /// Kind of the operations.
     pub kind: StorageOperationKind,
     /// Number of operations covered by a completed sync.
@@ -66,13 +66,13 @@ pub struct DurabilityVerification {
     /// First operation whose promise was broken.
     pub first_missing: Option<OperationNumber>,
     /// Counts for each operation kind.
-    pub kinds: Vec<KindTally>,
+    pub kinds: Vec<OperationKindCounts>,
     /// Broken promises, in operation order. Each operation occurs at most once.
     pub findings: Vec<BrokenPromise>,
     /// Sync latency in microseconds.
     pub sync: LatencySummary,
     /// Reason why these latencies are suspicious.
-    pub sync_doubt: Option<SyncDoubt>,
+    pub sync_doubt: Option<SuspiciousSyncReason>,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
     /// True if the writer finished normally, so that the test did not interrupt any writes.
@@ -123,9 +123,17 @@ pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<
     })
 }
 
-impl KindTally {
-    fn new(kind: StorageOperationKind) -> KindTally {
-        KindTally { kind, acknowledged: 0, undecided: 0, lost: 0, torn: 0, reordered: 0, unreadable: 0 }
+impl OperationKindCounts {
+    fn new(kind: StorageOperationKind) -> OperationKindCounts {
+        OperationKindCounts {
+            kind,
+            acknowledged: 0,
+            undecided: 0,
+            lost: 0,
+            torn: 0,
+            reordered: 0,
+            unreadable: 0,
+        }
     }
 
     fn count(&mut self, damage: OperationDamage) {
@@ -138,12 +146,13 @@ impl KindTally {
     }
 }
 
-type KindTallies = BTreeMap<StorageOperationKind, KindTally>;
+type KindTallies = BTreeMap<StorageOperationKind, OperationKindCounts>;
 
 /// Computes the states allowed after the cut, and the operation counts.
 fn replay(journal: &Journal) -> (StorageModel, KindTallies) {
     let mut model = StorageModel::default();
-    let mut tallies: KindTallies = StorageOperationKind::ALL.map(|kind| (kind, KindTally::new(kind))).into();
+    let mut tallies: KindTallies =
+        StorageOperationKind::ALL.map(|kind| (kind, OperationKindCounts::new(kind))).into();
     let all = journal.begin.level == FailureLevel::Process;
     let mut number = OperationNumber::default();
     for operation in OperationScript::new(&journal.begin) {

@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// How to interpret the sign of a difference in a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DifferenceMeaning {
+pub enum SignConvention {
     /// A positive difference is better. In rows where neither direction is better, it means a larger figure.
     #[default]
     Better,
@@ -98,7 +98,7 @@ pub struct FilesystemComparison {
     /// Heading that describes how the directories differ.
     pub title: &'static str,
     /// Meaning of the sign of the differences.
-    pub signs: DifferenceMeaning,
+    pub signs: SignConvention,
     /// Limits on the number of turns.
     pub limits: TurnLimits,
     /// True if the confidence intervals became narrow enough.
@@ -148,7 +148,7 @@ pub fn compare<E>(
     let result = |(at, row): (usize, &ComparedMetric)| MetricResult::new(*row, column(&measured, at));
     let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
-    let (signs, skipped) = (DifferenceMeaning::Better, Vec::new());
+    let (signs, skipped) = (SignConvention::Better, Vec::new());
     let too_few_turns = turns < limits.fewest;
     Ok(FilesystemComparison {
         schema: SCHEMA,
@@ -167,7 +167,7 @@ pub fn compare<E>(
 impl FilesystemComparison {
     /// Converts the differences to [`DifferenceMeaning::Change`].
     pub fn with_signs_of_change(mut self) -> FilesystemComparison {
-        if self.signs == DifferenceMeaning::Better {
+        if self.signs == SignConvention::Better {
             for row in &mut self.rows {
                 let better = row.row.better;
                 let differences = row.differences.iter_mut().flatten();
@@ -176,7 +176,7 @@ impl FilesystemComparison {
                     .for_each(|difference| difference.percent = better.signed_change(difference.percent));
             }
         }
-        FilesystemComparison { signs: DifferenceMeaning::Change, ..self }
+        FilesystemComparison { signs: SignConvention::Change, ..self }
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((found.rows[1].winner, found.rows[5].winner), (Some(0), None));
         let changes = found.with_signs_of_change().with_signs_of_change();
         assert!(changes.rows.iter().all(|row| row.differences[1].unwrap().percent > 19.0));
-        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), DifferenceMeaning::Change));
+        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), SignConvention::Change));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod specification;
 mod work_directory;
 
 pub use comparison::{
-    DifferenceMeaning, FilesystemComparison, MetricResult, SCHEMA, SkippedFilesystem, TestedDirectory,
+    FilesystemComparison, MetricResult, SCHEMA, SignConvention, SkippedFilesystem, TestedDirectory,
     TurnLimits, compare,
 };
 pub use kind::FilesystemKind;

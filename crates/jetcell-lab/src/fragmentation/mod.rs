@@ -4,5 +4,5 @@ mod experiment;
 mod placement;
 
 pub use experiment::{DefragmentationExperiment, EXPERIMENT_ROWS, read_rates};
-pub use jetcell_workload::fragmentation::{CrossedReads, FileExtent, FileMap, FileMapError, Fragmentation};
+pub use jetcell_workload::fragmentation::{FileExtent, FileMap, FileMapError, Fragmentation, SplitReads};
 pub use placement::{DEFAULT_FRAGMENT_BYTES, FilePlacement, rewrite_with_placement};

@@ -16,7 +16,7 @@ const MAX_OPTION: u32 = 64 << 10;
 const MAX_OPTIONS: usize = 1000;
 
 /// Choices made by an NBD client in the handshake.
-pub struct HandshakeChoices {
+pub struct NegotiatedOptions {
     pub export: Arc<dyn BlockExport>,
     pub is_structured: bool,
     pub has_allocation: bool,
@@ -42,7 +42,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     }
 
     /// Answers options until the client has chosen an export.
-    pub fn run(mut self) -> Result<HandshakeChoices, NbdSessionEnd> {
+    pub fn run(mut self) -> Result<NegotiatedOptions, NbdSessionEnd> {
         let flags = FIXED_NEWSTYLE | NO_ZEROES;
         let hello = [&MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &flags.to_be_bytes()].concat();
         self.send(&hello)?;
@@ -67,7 +67,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
             let mut content = vec![];
             read_data(self.input, length, &mut content)?;
             if let Some(export) = self.handle_option(number, &content)? {
-                return Ok(HandshakeChoices {
+                return Ok(NegotiatedOptions {
                     export: self.exports[export].1.clone(),
                     is_structured: self.is_structured,
                     has_allocation: self.allocation_of == Some(export),

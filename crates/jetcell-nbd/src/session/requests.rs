@@ -7,7 +7,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem;
 
-use super::handshake::HandshakeChoices;
+use super::handshake::NegotiatedOptions;
 use super::{NbdSessionEnd, is_closed, read_bytes, read_data, skip};
 use crate::export::ExportRead;
 use crate::memory::ConnectionMemory;
@@ -70,7 +70,7 @@ type Errno = u32;
 pub struct Transmission<'session, R, W> {
     input: &'session mut BufReader<R>,
     output: W,
-    choices: HandshakeChoices,
+    choices: NegotiatedOptions,
     memory: &'session ConnectionMemory<'session>,
     log: &'session dyn Fn(&str),
     /// Replies that have not been sent.
@@ -85,7 +85,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     pub fn new(
         input: &'session mut BufReader<R>,
         output: W,
-        chosen: HandshakeChoices,
+        chosen: NegotiatedOptions,
         memory: &'session ConnectionMemory<'session>,
         note: &'session dyn Fn(&str),
     ) -> Self {

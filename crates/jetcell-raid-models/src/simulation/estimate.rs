@@ -31,7 +31,7 @@ const CONFIDENCE_QUANTILE: f64 = 1.96;
 
 /// A simulation's random seed and stopping criteria.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SimulationEffort {
+pub struct SimulationSettings {
     /// Random seed.
     pub seed: u64,
     /// Precision at which the estimate is good enough: the half width of the 95 % interval, as a fraction of the
@@ -41,9 +41,9 @@ pub struct SimulationEffort {
     pub lives: u64,
 }
 
-impl Default for SimulationEffort {
-    fn default() -> SimulationEffort {
-        SimulationEffort { seed: 1, precision: 0.02, lives: 20_000_000 }
+impl Default for SimulationSettings {
+    fn default() -> SimulationSettings {
+        SimulationSettings { seed: 1, precision: 0.02, lives: 20_000_000 }
     }
 }
 
@@ -85,7 +85,7 @@ impl LossSimulation {
     /// intermediate estimate.
     pub fn estimate(
         &self,
-        effort: SimulationEffort,
+        effort: SimulationSettings,
         mut progress: impl FnMut(&LossEstimate),
     ) -> Result<LossEstimate, Error> {
         if effort.lives == 0 || effort.lives > MAX_LIVES {

@@ -13,6 +13,6 @@ pub mod event_distributions;
 pub mod life;
 pub mod weibull;
 
-pub use estimate::{LossEstimate, SimulationEffort};
+pub use estimate::{LossEstimate, SimulationSettings};
 pub use event_distributions::{DistributionShapes, EventDistributions};
 pub use life::{AfterLossAction, LossSimulation};

@@ -2,7 +2,7 @@
 
 use jetcell_raid_models::simulation::weibull::Weibull;
 use jetcell_raid_models::simulation::{
-    AfterLossAction, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
+    AfterLossAction, EventDistributions, LossEstimate, LossSimulation, SimulationSettings,
 };
 use jetcell_raid_models::units::{Hours, PerHour};
 use jetcell_raid_models::{DriveSet, EventRates, MarkovModel};
@@ -10,7 +10,7 @@ use jetcell_raid_models::{DriveSet, EventRates, MarkovModel};
 const FIVE_YEARS: f64 = 43_800.0;
 
 fn estimate(experiment: &LossSimulation, seed: u64, lives: u64) -> LossEstimate {
-    experiment.estimate(SimulationEffort { seed, precision: 1e-5, lives }, |_| ()).unwrap()
+    experiment.estimate(SimulationSettings { seed, precision: 1e-5, lives }, |_| ()).unwrap()
 }
 
 fn weibull(offset: f64, scale: f64, shape: f64) -> Weibull {
@@ -179,7 +179,7 @@ fn a_10_per_cent_interval_at_1e_minus_5_takes_few_lives() {
         true,
     );
     let estimate = experiment
-        .estimate(SimulationEffort { precision: 0.1, ..SimulationEffort::default() }, |_| ())
+        .estimate(SimulationSettings { precision: 0.1, ..SimulationSettings::default() }, |_| ())
         .unwrap();
     assert!(estimate.relative_precision() <= 0.1 && estimate.lives <= 65_536, "{estimate:?}");
     assert!(estimate.low < 1.5506e-5 && estimate.high > 1.5506e-5, "{estimate:?}");
@@ -203,8 +203,8 @@ fn excess_events_are_refused_and_idle_lives_stop_early() {
     };
     let set = DriveSet { data: 7, parities: 2 };
     let busy = LossSimulation::new(set, busy, FIVE_YEARS, AfterLossAction::End, true);
-    assert!(busy.estimate(SimulationEffort::default(), |_| ()).is_err());
+    assert!(busy.estimate(SimulationSettings::default(), |_| ()).is_err());
     let calm = EventDistributions { failure: None, ..published(Some(168.0)) };
     let calm = LossSimulation::new(set, calm, FIVE_YEARS, AfterLossAction::End, true);
-    assert!(calm.estimate(SimulationEffort::default(), |_| ()).unwrap().lives < 100_000);
+    assert!(calm.estimate(SimulationSettings::default(), |_| ()).unwrap().lives < 100_000);
 }

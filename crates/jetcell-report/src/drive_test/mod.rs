@@ -5,7 +5,9 @@ mod page;
 use jetcell_input::number::{decimal, human_bytes, signed, significant};
 use jetcell_input::time::duration_text;
 use jetcell_lab::Difference;
-use jetcell_lab::drive::{DriveTest, StepFigure, StepMeasurement, StepResult, TargetKind, TestedTarget};
+use jetcell_lab::drive::{
+    DriveTest, StepMeasurement, StepResult, TargetKind, TargetStepResult, TestedTarget,
+};
 use jetcell_workload::measurement::LatencySummary;
 
 pub use page::drive_test_html;
@@ -194,7 +196,7 @@ fn with_unit(step: &StepResult) -> String {
 
 fn figures(test: &DriveTest) -> ReportTable {
     let names = test.targets.iter().map(|target| target.name.as_str());
-    let cell = |step: &StepResult, figure: &Option<StepFigure>| match figure {
+    let cell = |step: &StepResult, figure: &Option<TargetStepResult>| match figure {
         None => ReportCell::from("-"),
         Some(figure) => {
             let shown = |value| format_for_unit(step.step.unit.name(), value);
@@ -214,13 +216,14 @@ fn differences(test: &DriveTest) -> ReportTable {
     let mut table = ReportTable::numbers("Differences", "Step", names.chain(["Better"]));
     table.columns.last_mut().into_iter().for_each(|better| better.number = false);
     for step in &test.steps {
-        let cell = |figure: &Option<StepFigure>| match figure.as_ref().and_then(|figure| figure.difference) {
-            None => ReportCell::from("-"),
-            Some(found) => {
-                let (percent, interval) = difference(&found);
-                ReportCell::with_remark(percent, interval)
-            }
-        };
+        let cell =
+            |figure: &Option<TargetStepResult>| match figure.as_ref().and_then(|figure| figure.difference) {
+                None => ReportCell::from("-"),
+                Some(found) => {
+                    let (percent, interval) = difference(&found);
+                    ReportCell::with_remark(percent, interval)
+                }
+            };
         let winner =
             step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
         let cells = step.figures.iter().skip(1).map(cell);
@@ -327,7 +330,7 @@ pub(crate) mod tests {
             }
         };
         let result = |step: TestStep, means: [f64; 2], percent: f64, significant: bool, winner| {
-            let figure = |at: usize| StepFigure {
+            let figure = |at: usize| TargetStepResult {
                 mean: means[at],
                 interval: Some(ConfidenceInterval { mean: means[at], half_width: means[at] / 50.0 }),
                 difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),

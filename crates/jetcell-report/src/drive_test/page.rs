@@ -2,7 +2,7 @@
 
 use jetcell_input::number::MIB;
 use jetcell_lab::drive::{
-    DriveTest, SeekMeasurement, StepFigure, StepGroup, StepMeasurement, StepResult, TestStep,
+    DriveTest, SeekMeasurement, StepGroup, StepMeasurement, StepResult, TargetStepResult, TestStep,
 };
 use jetcell_workload::measurement::LatencyHistogram;
 
@@ -34,7 +34,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
 fn targets_with_figures<'t>(
     test: &'t DriveTest,
     step: &'t StepResult,
-) -> impl Iterator<Item = (&'t str, &'t StepFigure)> {
+) -> impl Iterator<Item = (&'t str, &'t TargetStepResult)> {
     let names = test.targets.iter().map(|target| target.name.as_str());
     names.zip(&step.figures).filter_map(|(name, figure)| Some((name, figure.as_ref()?)))
 }
@@ -47,7 +47,7 @@ fn steps_in_group(test: &DriveTest, group: StepGroup) -> impl Iterator<Item = &S
 fn step_lines(
     test: &DriveTest,
     steps: &[&StepResult],
-    points: impl Fn(&StepFigure) -> Vec<(f64, f64)>,
+    points: impl Fn(&TargetStepResult) -> Vec<(f64, f64)>,
 ) -> Vec<ChartSeries> {
     let mut all = Vec::new();
     for step in steps {
@@ -63,10 +63,10 @@ fn step_lines(
 fn transfer_rate_charts(test: &DriveTest) -> Vec<Chart> {
     let place = || HorizontalAxis::Quantity("GiB from the start".into());
     let transfers: Vec<&StepResult> = steps_in_group(test, StepGroup::Transfer).collect();
-    let rates = |figure: &StepFigure| mean_curve(&figure.repetitions);
+    let rates = |figure: &TargetStepResult| mean_curve(&figure.repetitions);
     let curve = Chart::new("Transfer rate", "MiB/s", place(), step_lines(test, &transfers, rates));
     let access: Vec<&StepResult> = steps_in_group(test, StepGroup::AccessTime).collect();
-    let cloud = |figure: &StepFigure| {
+    let cloud = |figure: &TargetStepResult| {
         let points = figure.repetitions.iter().flat_map(|one| &one.points);
         let mut points: Vec<(f64, f64)> = points.map(|point| (point.offset as f64 / GIB, point.ms)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -97,7 +97,7 @@ fn has_outliers(times: &[ChartSeries]) -> bool {
 
 /// Returns a chart of read latency by distance from the previous read.
 fn seeks(test: &DriveTest) -> Option<Chart> {
-    let points = |figure: &StepFigure| {
+    let points = |figure: &TargetStepResult| {
         let distances = figure.repetitions.first().map(|one| one.seeks.as_slice()).unwrap_or_default();
         let mean = |(at, seek): (usize, &SeekMeasurement)| {
             let all: Vec<f64> =
@@ -186,7 +186,7 @@ fn histograms(test: &DriveTest) -> Vec<Chart> {
     ];
     let chart = |(name, pick): (&str, HistogramSelector)| {
         let step = test.steps.iter().find(|step| step.step.name == name)?;
-        let shares = |figure: &StepFigure| {
+        let shares = |figure: &TargetStepResult| {
             let mut all = LatencyHistogram::default();
             figure.repetitions.iter().for_each(|one| all.add(pick(one)));
             all.shares(PER_DECADE)

@@ -7,8 +7,8 @@ use crate::drive::forecast::SearchForecast;
 use crate::drive::search::{ProbeRequest, find_max};
 use crate::load::DatabaseLoad;
 use crate::measurement::{
-    CONFIRMATIONS, InstanceIo, LatencyPercentiles, Measurement, OpenLoop, Repetition, Sample, SampleFile,
-    SaturationSearch, SaturationStep, first_broken_rule,
+    CONFIRMATIONS, InstanceIo, LatencyPercentiles, Measurement, OpenLoopBacklog, Repetition, Sample,
+    SampleFile, SaturationSearch, SaturationStep, first_broken_rule,
 };
 use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
@@ -168,7 +168,7 @@ impl MeasurementDriver<'_> {
         ask: ProbeRequest,
         figures: Repetition,
         percentiles: LatencyPercentiles,
-        open_loop: Option<OpenLoop>,
+        open_loop: Option<OpenLoopBacklog>,
     ) -> SaturationStep {
         let open_loop = open_loop.unwrap_or_default();
         SaturationStep {

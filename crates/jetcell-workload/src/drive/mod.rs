@@ -17,8 +17,8 @@ use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;
 use crate::machine::DirectoryStorage;
 use crate::measurement::{
-    ArraySample, CacheUsage, CounterSnapshot, HostCounters, HostUsage, LoadTally, Measurement, OpenLoop,
-    Repetition, Sample, SampleFile, SaturationSearch, SteadyState,
+    ArraySample, CacheUsage, CounterSnapshot, HostCounters, HostUsage, LoadTally, Measurement,
+    OpenLoopBacklog, Repetition, Sample, SampleFile, SaturationSearch, SteadyState,
 };
 use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
@@ -339,7 +339,7 @@ impl MeasurementDriver<'_> {
     }
 
     /// Returns how well the load kept its rate, after a grace period for it to catch up.
-    pub(crate) fn open_loop_after_grace(&self, load: &DatabaseLoad<'_>) -> Option<OpenLoop> {
+    pub(crate) fn open_loop_after_grace(&self, load: &DatabaseLoad<'_>) -> Option<OpenLoopBacklog> {
         let began = Instant::now();
         loop {
             let state = load.open_loop();

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::{BackupKind, Error, Instance, PageReadOptions, PageReads};
+use ese_engine::{BackupKind, Error, Instance, PageReadCounters, PageReadOptions};
 use jetcell_backup::{
     BackupError, BackupOptions, BackupSetError, BackupType, Cancellation, PageReadsFn, TransferControl,
 };
@@ -98,7 +98,7 @@ fn remove(directory: &Path) -> Result<()> {
 }
 
 /// Updates the backup counters. Returns true if the backup should continue.
-fn update_counters(reads: &PageReads, watch: &BackupWatch) -> bool {
+fn update_counters(reads: &PageReadCounters, watch: &BackupWatch) -> bool {
     let finding = |(page, flaw)| format!("page {page}: {flaw}");
     watch.update(|counters| {
         (counters.bytes, counters.pages) = (reads.bytes, reads.pages);

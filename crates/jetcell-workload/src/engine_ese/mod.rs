@@ -36,7 +36,7 @@ use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_host::Cancellation;
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{
-    CountedVfs, IoDigits, IoOperation, IoReason, IoSnapshot, MountedVfs, RealOptions, RealVfs, Vfs,
+    CountedVfs, IoOperation, IoReason, IoSnapshot, LatencyPrecision, MountedVfs, RealOptions, RealVfs, Vfs,
 };
 use parking_lot::Mutex;
 
@@ -268,7 +268,11 @@ impl OpenInstance {
     ) -> Result<OpenInstance> {
         let SharedResources { files, cache, workers, events } = shared;
         // Several distributions are kept in memory for each database.
-        let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
+        let digits = if plan.instances.len() > PRECISE_INSTANCES {
+            LatencyPrecision::Two
+        } else {
+            LatencyPrecision::Three
+        };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
         let options = InstanceOptions {
             base_name: LOG_BASE_NAME,

@@ -38,7 +38,7 @@ pub struct Fragmentation {
     /// Number of extents that lie before their predecessor on the device.
     pub backward: usize,
     /// Reads that span more than one piece, by read size.
-    pub reads: Vec<CrossedReads>,
+    pub reads: Vec<SplitReads>,
     /// Bytes in holes, which have no allocated space. Reading a hole does not access the device.
     pub hole_bytes: u64,
     /// Bytes that were allocated but never written. Reading them does not access the device either.
@@ -53,7 +53,7 @@ pub struct Fragmentation {
 /// Statistics for aligned reads of one size, including how many span several pieces. Offsets are multiples of the
 /// read size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CrossedReads {
+pub struct SplitReads {
     /// Size of a read in bytes.
     pub read_bytes: u64,
     /// Number of reads of this size needed to read the whole file.
@@ -114,7 +114,7 @@ impl Fragmentation {
             backward: neighbours()
                 .filter(|(one, next)| next.physical < one.physical && next.physical.is_some())
                 .count(),
-            reads: sizes.map(|size| CrossedReads::new(map.bytes, &breaks, *size)).collect(),
+            reads: sizes.map(|size| SplitReads::new(map.bytes, &breaks, *size)).collect(),
             hole_bytes: map.bytes.saturating_sub(within(|_| true)),
             unwritten_bytes: within(|extent| extent.unwritten),
             shared_bytes: within(|extent| extent.shared),
@@ -123,8 +123,8 @@ impl Fragmentation {
     }
 }
 
-impl CrossedReads {
-    fn new(bytes: u64, breaks: &[(&FileExtent, &FileExtent)], size: u64) -> CrossedReads {
+impl SplitReads {
+    fn new(bytes: u64, breaks: &[(&FileExtent, &FileExtent)], size: u64) -> SplitReads {
         let mut crossed: Vec<u64> = breaks
             .iter()
             .filter(|(_, next)| next.logical < bytes)
@@ -135,7 +135,7 @@ impl CrossedReads {
         // The extents are in file order, so equal read numbers are adjacent.
         crossed.dedup();
         let (reads, crossing) = (bytes.div_ceil(size), crossed.len() as u64);
-        CrossedReads { read_bytes: size, reads, crossing, share: crossing as f64 / (reads as f64).max(1.0) }
+        SplitReads { read_bytes: size, reads, crossing, share: crossing as f64 / (reads as f64).max(1.0) }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use crate::measurement::OpenLoop;
+use crate::measurement::OpenLoopBacklog;
 
 /// Maximum sleep time before a thread checks whether the load has been stopped.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
@@ -81,13 +81,13 @@ impl LoadSchedule {
     }
 
     /// Returns how well the load keeps to the schedule, or `None` without a schedule.
-    pub(crate) fn state(&self) -> Option<OpenLoop> {
+    pub(crate) fn state(&self) -> Option<OpenLoopBacklog> {
         let schedule = self.current()?;
         let RateSchedule { rate, start, taken, completed } = &*schedule;
         let due = (start.elapsed().as_secs_f64() * rate) as u64;
         let waiting = due.saturating_sub(taken.load(Relaxed));
         let not_completed = due.saturating_sub(completed.load(Relaxed));
-        Some(OpenLoop {
+        Some(OpenLoopBacklog {
             target_rate: *rate,
             due,
             waiting,
@@ -150,7 +150,7 @@ mod tests {
         assert!(state.due >= 299 && state.not_completed == state.due - 150, "{state:?}");
         assert!(!state.kept_rate(), "{state:?}");
         assert!(
-            OpenLoop { not_completed: state.due / 50, ..state }.not_completed as f64
+            OpenLoopBacklog { not_completed: state.due / 50, ..state }.not_completed as f64
                 <= state.max_incomplete()
         );
     }

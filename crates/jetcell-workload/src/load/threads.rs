@@ -19,7 +19,7 @@ use crate::load::generator::{LoadOperation, LoadOperationKind, OperationGenerato
 use crate::load::load_schedule::{LoadSchedule, OperationPermit};
 use crate::load::record::{TableLocation, row, verify};
 use crate::load::thread_assignment::ThreadAssignment;
-use crate::measurement::{LoadTally, OpenLoop};
+use crate::measurement::{LoadTally, OpenLoopBacklog};
 use crate::profile::Profile;
 
 /// Maximum number of operations in a batch, as a multiple of its updates. The limit applies to a mix with few
@@ -97,7 +97,7 @@ impl<'a> DatabaseLoad<'a> {
     }
 
     /// Returns how well the load keeps its rate.
-    pub(crate) fn open_loop(&self) -> Option<OpenLoop> {
+    pub(crate) fn open_loop(&self) -> Option<OpenLoopBacklog> {
         self.pace.state()
     }
 

@@ -78,7 +78,7 @@ impl LimitAnalysis {
         let (cpu_percent, stalls) = (measured.host.cpu_percent, measured.cache.stalls);
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let (limiter, reason) = if let Some(open) =
-            measured.open_loop.filter(super::open_loop::OpenLoop::kept_rate)
+            measured.open_loop.filter(super::open_loop::OpenLoopBacklog::kept_rate)
         {
             let rate = open.target_rate;
             (
@@ -129,7 +129,7 @@ impl LimitAnalysis {
 mod tests {
     use super::*;
     use crate::measurement::counters::InstanceIo;
-    use crate::measurement::open_loop::OpenLoop;
+    use crate::measurement::open_loop::OpenLoopBacklog;
 
     /// Creates a one-second measurement of one thread with the given wait times in milliseconds.
     fn measured(commit_ms: u64, read_ms: u64) -> Measurement {
@@ -157,10 +157,16 @@ mod tests {
         assert_eq!(limiter(&stalled), LimitingFactor::OtherPrograms);
         stalled.host.process_cpu_percent = 60.0;
         assert_eq!(limiter(&stalled), LimitingFactor::Cpu);
-        stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, ..OpenLoop::default() });
-        assert_eq!(limiter(&stalled), LimitingFactor::TargetRate);
         stalled.open_loop =
-            Some(OpenLoop { target_rate: 10.0, due: 10, waiting: 9, behind_seconds: 0.9, not_completed: 9 });
+            Some(OpenLoopBacklog { target_rate: 10.0, due: 10, ..OpenLoopBacklog::default() });
+        assert_eq!(limiter(&stalled), LimitingFactor::TargetRate);
+        stalled.open_loop = Some(OpenLoopBacklog {
+            target_rate: 10.0,
+            due: 10,
+            waiting: 9,
+            behind_seconds: 0.9,
+            not_completed: 9,
+        });
         assert_eq!(limiter(&stalled), LimitingFactor::Cpu);
         assert_eq!(LimitAnalysis::determine(&Measurement::default(), 4), None);
     }

@@ -43,7 +43,7 @@ pub use latency::{LatencyHistogram, LatencySummary, LatencyTable};
 pub use limit::{LimitAnalysis, LimitingFactor};
 pub use log_copies::LogCopySummary;
 pub use maintenance_impact::TaskImpact;
-pub use open_loop::OpenLoop;
+pub use open_loop::OpenLoopBacklog;
 pub(crate) use percentiles::LatencyPercentiles;
 pub use repetition::{ConfidenceInterval, LatencyIntervals, Repetition, Repetitions};
 pub use replay_counters::ReplayCounters;
@@ -82,7 +82,7 @@ pub struct Measurement {
     /// Results of each completed repetition.
     pub repetitions: Vec<Repetition>,
     /// Comparison of the load with its target rate, or `None` in a closed loop.
-    pub open_loop: Option<OpenLoop>,
+    pub open_loop: Option<OpenLoopBacklog>,
     /// Search for the highest rate, if the run included one.
     pub saturation: Option<SaturationSearch>,
     /// Whether the measurement ran for its full length.

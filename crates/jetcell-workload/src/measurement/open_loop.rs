@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::verdict::VerdictRule;
 /// Operations that were due at the target rate but had not started or completed at the end of the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OpenLoop {
+pub struct OpenLoopBacklog {
     /// Target rate in operations per second.
     pub target_rate: f64,
     /// Number of operations that were due.
@@ -21,7 +21,7 @@ pub struct OpenLoop {
     pub not_completed: u64,
 }
 
-impl OpenLoop {
+impl OpenLoopBacklog {
     /// Maximum delay of an operation, in seconds, with which the load still counts as keeping to its rate.
     pub const MAX_DELAY_SECONDS: f64 = 0.1;
 
@@ -31,18 +31,19 @@ impl OpenLoop {
 
     /// Returns how many due operations may be incomplete.
     pub fn max_incomplete(&self) -> f64 {
-        self.due as f64 * OpenLoop::MAX_INCOMPLETE_FRACTION + self.target_rate * OpenLoop::MAX_DELAY_SECONDS
+        self.due as f64 * OpenLoopBacklog::MAX_INCOMPLETE_FRACTION
+            + self.target_rate * OpenLoopBacklog::MAX_DELAY_SECONDS
     }
 
     /// Returns true if the load kept to its rate: few operations are waiting, and few have not completed.
     pub fn kept_rate(&self) -> bool {
-        self.behind_seconds <= OpenLoop::MAX_DELAY_SECONDS
+        self.behind_seconds <= OpenLoopBacklog::MAX_DELAY_SECONDS
             && self.not_completed as f64 <= self.max_incomplete()
     }
 
     /// Returns the rules for the target rate: operations start on time and complete.
     pub(crate) fn rules(&self) -> [VerdictRule; 2] {
-        let OpenLoop { target_rate, due, waiting, .. } = self;
+        let OpenLoopBacklog { target_rate, due, waiting, .. } = self;
         let note = format!(
             "{waiting} of {due} operations at {target_rate} per second had not started when the \
              measurement ended"
@@ -50,7 +51,7 @@ impl OpenLoop {
         [
             VerdictRule::at_most(
                 "Operations behind the rate (seconds)",
-                OpenLoop::MAX_DELAY_SECONDS,
+                OpenLoopBacklog::MAX_DELAY_SECONDS,
                 self.behind_seconds,
                 note.clone(),
             ),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::LatencySummary;
-use crate::measurement::open_loop::OpenLoop;
+use crate::measurement::open_loop::OpenLoopBacklog;
 use crate::measurement::percentiles::LatencyPercentiles;
 use crate::measurement::repetition::Repetition;
 use crate::profile::Thresholds;
@@ -69,7 +69,7 @@ pub(crate) fn first_broken_rule(
     limits: &Thresholds,
     figures: &Repetition,
     percentiles: &LatencyPercentiles,
-    open_loop: &OpenLoop,
+    open_loop: &OpenLoopBacklog,
 ) -> Option<VerdictRule> {
     let rules = [
         (verdict::AVERAGE_DATABASE_READ, limits.average_database_read_ms, figures.database_read_ms),
@@ -95,7 +95,7 @@ pub(crate) fn first_broken_rule(
 mod tests {
     use super::*;
 
-    fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<VerdictRule> {
+    fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoopBacklog) -> Option<VerdictRule> {
         super::first_broken_rule(limits, figures, &LatencyPercentiles::default(), open_loop)
     }
 
@@ -104,8 +104,9 @@ mod tests {
         let limits = Thresholds { p99_operation_ms: Some(1000.0), ..Thresholds::default() };
         let operations = LatencySummary { count: 9, p99: 1_000_001, ..LatencySummary::default() };
         let slow = LatencyPercentiles { operations, ..LatencyPercentiles::default() };
-        let find_broken_rule =
-            |limits| super::first_broken_rule(limits, &Repetition::default(), &slow, &OpenLoop::default());
+        let find_broken_rule = |limits| {
+            super::first_broken_rule(limits, &Repetition::default(), &slow, &OpenLoopBacklog::default())
+        };
         assert_eq!(find_broken_rule(&limits).unwrap().name, "99th percentile of operations (msec)");
         assert_eq!(find_broken_rule(&Thresholds::default()), None);
     }
@@ -120,7 +121,7 @@ mod tests {
             maximum_log_write_ms: 100.0,
             ..Repetition::default()
         };
-        let kept = OpenLoop { behind_seconds: 0.05, ..OpenLoop::default() };
+        let kept = OpenLoopBacklog { behind_seconds: 0.05, ..OpenLoopBacklog::default() };
         assert_eq!(broken(&limits, &good, &kept), None);
         let name = |figures, open| broken(&limits, &figures, open).unwrap().name;
         assert_eq!(
@@ -137,15 +138,15 @@ mod tests {
             verdict::MAXIMUM_LOG_WRITE
         );
         assert_eq!(name(Repetition { page_fault_stalls: 1, ..good }, &kept), verdict::STALLS);
-        let late = OpenLoop { behind_seconds: 3.0, ..kept };
+        let late = OpenLoopBacklog { behind_seconds: 3.0, ..kept };
         assert!(name(good, &late).starts_with("Operations behind"));
-        let due = OpenLoop { target_rate: 100.0, due: 1000, ..OpenLoop::default() };
+        let due = OpenLoopBacklog { target_rate: 100.0, due: 1000, ..OpenLoopBacklog::default() };
         let good = Repetition { operations_per_second: 98.0, ..good };
         assert_eq!(broken(&limits, &good, &due), None);
         let slow = Repetition { operations_per_second: 97.9, ..good };
         assert_eq!(name(slow, &due), "Achieved operations per second");
-        assert_eq!(broken(&limits, &good, &OpenLoop { not_completed: 20, ..due }), None);
-        let lost = OpenLoop { not_completed: 21, ..due };
+        assert_eq!(broken(&limits, &good, &OpenLoopBacklog { not_completed: 20, ..due }), None);
+        let lost = OpenLoopBacklog { not_completed: 21, ..due };
         assert!(name(good, &lost).starts_with("Operations not completed"));
     }
 

@@ -2,7 +2,7 @@
 //! correctness rules are Jetcell's own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LatencyPercentiles, MIN_RATE, Measurement, OpenLoop, SaturationSearch, ScanSummary,
+    CONFIRMATIONS, LatencyPercentiles, MIN_RATE, Measurement, OpenLoopBacklog, SaturationSearch, ScanSummary,
     VerificationResult,
 };
 use crate::profile::Profile;
@@ -85,7 +85,7 @@ fn speed_rules(
     let note = "waits for a free cache page; a larger --cache or faster database writes avoid these waits";
     speed.push(VerdictRule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
     speed.extend(LatencyPercentiles::new(&measured.io, &measured.tally.operations).rules(limits));
-    speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
+    speed.extend(measured.open_loop.iter().flat_map(OpenLoopBacklog::rules));
     if let Some(target) = profile.target_iops {
         let limit = target * (1.0 - profile.margin);
         let note = format!("target {target} minus a margin of {} %", profile.margin * 100.0);

@@ -25,7 +25,8 @@ use crate::layout::RunPlan;
 use crate::machine::Machine;
 use crate::measurement::{
     ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    OpenLoop, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult,
+    OpenLoopBacklog, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
+    VerificationResult,
 };
 use crate::observer::RunPhase;
 use crate::profile::{Profile, TestKind};
@@ -90,7 +91,7 @@ pub struct RunAnalysis {
     pub saturation: Option<SaturationSearch>,
     /// Deviation from the target rate, or `None` without a target rate. The target rate may be the result of a
     /// search.
-    pub open_loop: Option<OpenLoop>,
+    pub open_loop: Option<OpenLoopBacklog>,
     /// The machine's resource usage over the measured interval.
     pub host: HostUsage,
     /// The machine's resource usage in each interval of `samples.csv`.

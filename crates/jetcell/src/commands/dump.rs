@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
-use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeChoice};
+use jetcell_dump::{
+    DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeSelector,
+};
 use jetcell_host::{ProgressLine, completed_share};
 use jetcell_vfs::RealOptions;
 
@@ -261,13 +263,13 @@ impl DumpSpaceArgs {
 }
 
 impl DumpTreeArgs {
-    fn choice(&self) -> TreeChoice {
+    fn choice(&self) -> TreeSelector {
         let table = self.table.clone().unwrap_or_default();
         match (self.root, &self.index) {
-            (Some(root), _) => TreeChoice::Root(root),
-            (None, Some(index)) => TreeChoice::Index(table, index.clone()),
-            (None, None) if self.long_values => TreeChoice::LongValues(table),
-            (None, None) => TreeChoice::Table(table),
+            (Some(root), _) => TreeSelector::Root(root),
+            (None, Some(index)) => TreeSelector::Index(table, index.clone()),
+            (None, None) if self.long_values => TreeSelector::LongValues(table),
+            (None, None) => TreeSelector::Table(table),
         }
     }
 }

@@ -10,7 +10,7 @@ use proptest::collection::btree_set;
 use proptest::prelude::*;
 
 use super::CacheFixture;
-use crate::cache::write_back::{UnflushedLog, WriteReason};
+use crate::cache::write_back::{UnflushedPagePolicy, WriteReason};
 use crate::cache::{AttachedFileId, PageKey, WriteAhead};
 
 /// Returns the runs of adjacent pages, each as its first page and length. No run is longer than `longest`.
@@ -26,7 +26,12 @@ fn runs(pages: &BTreeSet<u32>, longest: usize) -> Vec<(u32, usize)> {
 }
 
 impl CacheFixture {
-    fn write_dirty(&self, pages: &BTreeSet<u32>, reason: WriteReason, unflushed_log: UnflushedLog) -> usize {
+    fn write_dirty(
+        &self,
+        pages: &BTreeSet<u32>,
+        reason: WriteReason,
+        unflushed_log: UnflushedPagePolicy,
+    ) -> usize {
         let pages = pages.iter().map(|page| self.cache.fetch(self.key(*page)).unwrap()).collect();
         self.cache.write_pages(pages, reason, unflushed_log, &Arc::default()).unwrap()
     }
@@ -66,7 +71,7 @@ proptest! {
             let fixture = CacheFixture::new(160, 60, false);
             pages.iter().for_each(|page| _ = fixture.set(*page, 5));
             fixture.disk.hold.store(true, Ordering::SeqCst);
-            prop_assert_eq!(fixture.write_dirty(&pages, reason, UnflushedLog::Flush), pages.len());
+            prop_assert_eq!(fixture.write_dirty(&pages, reason, UnflushedPagePolicy::Flush), pages.len());
             let expected: Vec<_> = runs(&pages, fixture.cache.limits.run)
                 .into_iter()
                 .map(|(first, length)| (first, length, of_transfer))
@@ -82,7 +87,8 @@ proptest! {
 fn a_page_whose_log_is_durable_is_written_without_a_flush() {
     let fixture = CacheFixture::new(64, 60, false);
     let end = fixture.set(7, 1);
-    let write = || fixture.write_dirty(&BTreeSet::from([7]), WriteReason::Eviction, UnflushedLog::Skip);
+    let write =
+        || fixture.write_dirty(&BTreeSet::from([7]), WriteReason::Eviction, UnflushedPagePolicy::Skip);
     assert_eq!((write(), fixture.log.flushes.load(Ordering::SeqCst)), (0, 0));
     fixture.log.flush(end).unwrap();
     assert_eq!((write(), fixture.log.flushes.load(Ordering::SeqCst)), (1, 1));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_fleet::message::LiveFigures;
+use jetcell_fleet::message::LiveMetrics;
 use jetcell_fleet::{Coordinator, FleetMember};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -19,7 +19,7 @@ pub struct HostState {
     pub activity: &'static str,
     /// Completed fraction of the current phase, from 0 to 1.
     pub fraction: f64,
-    pub live: Option<LiveFigures>,
+    pub live: Option<LiveMetrics>,
     /// Time since the last message from the host.
     pub silence: Duration,
     pub is_lost: bool,

@@ -95,7 +95,7 @@ fn row(host: &HostState) -> Row<'_> {
     let silence = host.silence.as_secs_f64();
     let is_silent = silence >= MAX_SILENCE_SECONDS && !host.is_lost && host.activity != "ended";
     let does = if is_silent { format!("silent for {silence:.0} s") } else { host.activity.to_string() };
-    let figure = |value: fn(&jetcell_fleet::message::LiveFigures) -> f64, digits: usize| {
+    let figure = |value: fn(&jetcell_fleet::message::LiveMetrics) -> f64, digits: usize| {
         Cell::new(host.live.as_ref().map_or(String::new(), |live| format!("{:.digits$}", value(live))))
     };
     let style = match (host.is_lost, is_silent) {
@@ -120,14 +120,14 @@ fn row(host: &HostState) -> Row<'_> {
 mod tests {
     use std::time::Duration;
 
-    use jetcell_fleet::message::LiveFigures;
+    use jetcell_fleet::message::LiveMetrics;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
 
     fn host(rank: u32, read_ms: f64) -> HostState {
-        let live = LiveFigures { iops: 100.0, bytes_per_second: 3.2e6, read_ms, log_write_ms: 0.25 };
+        let live = LiveMetrics { iops: 100.0, bytes_per_second: 3.2e6, read_ms, log_write_ms: 0.25 };
         HostState {
             rank,
             name: format!("db{rank}"),

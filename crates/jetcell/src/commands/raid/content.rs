@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LoadMeter, LunVolume, SharedLuns, Volume, WriteLogOptions};
+use jetcell_array::{Array, ArrayError, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions};
 use jetcell_vfs::Vfs;
 
 use super::operation_context::{ArrayGuard, ArrayOwner};
@@ -95,7 +95,7 @@ impl ArrayOwner for Volume {
     }
 }
 
-impl ArrayOwner for SharedLuns {
+impl ArrayOwner for SharedLunVolume {
     fn with(&self, call: &mut dyn FnMut(ArrayGuard<'_>)) -> bool {
         self.with_volume(|volume| call(ArrayGuard::Luns(volume)));
         true

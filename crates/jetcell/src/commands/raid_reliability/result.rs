@@ -5,7 +5,7 @@ use jetcell_raid_models::comparison::{ComparedLayout, compare, layout_for};
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint, curve};
 use jetcell_raid_models::sensitivity::{InputSensitivity, sensitivities};
 use jetcell_raid_models::simulation::{
-    AfterLossAction, DistributionShapes, EventDistributions, LossEstimate, LossSimulation, SimulationEffort,
+    AfterLossAction, DistributionShapes, EventDistributions, LossEstimate, LossSimulation, SimulationSettings,
 };
 use jetcell_raid_models::{Error, LossProbability, ReliabilityAssessment, ReliabilityCase};
 
@@ -96,8 +96,8 @@ impl ReliabilityResult {
 fn simulate(options: &ReliabilityOptions, case: &ReliabilityCase) -> Result<ReliabilitySimulation, Error> {
     let shapes = options.laws.unwrap_or_default();
     let laws = EventDistributions::new(shapes, case)?;
-    let usual = SimulationEffort::default();
-    let effort = SimulationEffort {
+    let usual = SimulationSettings::default();
+    let effort = SimulationSettings {
         seed: options.seed.unwrap_or(usual.seed),
         precision: options.precision.map_or(usual.precision, jetcell_raid_models::units::Fraction::get),
         lives: options.lives.unwrap_or(usual.lives),

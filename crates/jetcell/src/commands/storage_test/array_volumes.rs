@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLuns, Volume};
+use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLunVolume, Volume};
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, create_private_directory};
 use jetcell_workload::measurement::ArrayCounters;
@@ -79,7 +79,7 @@ struct MountedVolume {
     files: Arc<Mutex<ArrayFiles>>,
     /// Test directories, each with the volume that contains its files.
     volumes: Vec<(PathBuf, Volume)>,
-    luns: Option<SharedLuns>,
+    luns: Option<SharedLunVolume>,
     /// Thread that maintains the array until the test ends.
     maintenance_thread: Option<JoinHandle<()>>,
     control: Option<ControlSocket>,
@@ -132,7 +132,7 @@ impl ArrayVolumes {
         let RunningArray { array, vfs, files } = running;
         let used_luns = directories.values().flatten().cloned().collect();
         let (volumes, luns) = if holds_luns {
-            let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(error_with_path)?);
+            let luns = SharedLunVolume::new(LunVolume::start(array, &log).map_err(error_with_path)?);
             let volumes =
                 directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
             let mounted: Result<Vec<_>, CommandError> = volumes
@@ -342,7 +342,7 @@ fn sum_counters(seen: &ArraySnapshot, volumes: &[Volume]) -> ArrayCounters {
     counters
 }
 
-fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), CommandError> {
+fn close_luns(luns: SharedLunVolume, array: &Path) -> Result<(), CommandError> {
     let error_with_path = |what: String| CommandError::from(format!("{}: {what}", array.display()));
     match luns.into_inner() {
         Some(luns) => luns.close().map_err(|error| error_with_path(error.to_string())),

@@ -1,7 +1,7 @@
 //! HTML page for an experiment: its tables, and charts of the run in which a drive fails.
 
 use jetcell_disk_simulation::ExperimentResults;
-use jetcell_disk_simulation::experiment::LayoutFigures;
+use jetcell_disk_simulation::experiment::LayoutResults;
 use jetcell_disk_simulation::timeline::TimelineSecond;
 use jetcell_report::ReportPage;
 use jetcell_report::chart::{Chart, ChartSeries};
@@ -24,7 +24,7 @@ pub fn page(experiment: &ExperimentResults) -> String {
 fn charts(experiment: &ExperimentResults) -> [Chart; 5] {
     type TimelineValueFn = fn(&TimelineSecond) -> Option<f64>;
     let chart = |title: &str, unit: &str, value: TimelineValueFn| {
-        let line = |layout: &LayoutFigures| {
+        let line = |layout: &LayoutResults| {
             let seconds = layout.timeline.seconds.iter().enumerate();
             let points = seconds.map(|(at, second)| (at as f64, value(second).unwrap_or(f64::NAN)));
             ChartSeries::new(layout.name.as_str(), points)

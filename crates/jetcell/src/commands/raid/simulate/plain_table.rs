@@ -1,6 +1,6 @@
 //! Plain text tables, and functions shared by all tables.
 
-use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState, StateFigures};
+use jetcell_disk_simulation::experiment::{ArrayStateResults, LayoutResults, SimulatedState};
 use jetcell_report::{ReportCell, ReportTable};
 
 /// A table of text cells for text output.
@@ -29,6 +29,6 @@ pub fn header(names: &[&str]) -> Vec<String> {
 }
 
 /// Returns the figures of a layout in a state.
-pub fn figures(layout: &LayoutFigures, state: SimulatedState) -> Option<&StateFigures> {
+pub fn figures(layout: &LayoutResults, state: SimulatedState) -> Option<&ArrayStateResults> {
     layout.states.iter().find(|figures| figures.state == state)
 }

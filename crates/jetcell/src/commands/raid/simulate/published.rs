@@ -1,7 +1,7 @@
 //! Comparison of the paper's figures with the simulation.
 
 use jetcell_disk_simulation::ExperimentResults;
-use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState, StateFigures};
+use jetcell_disk_simulation::experiment::{ArrayStateResults, LayoutResults, SimulatedState};
 use jetcell_disk_simulation::published;
 use jetcell_input::number::{decimal, grouped};
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct PublishedComparison {
 }
 
 /// Returns the paper's layout: RAID-DP with a write-anywhere layout.
-fn paper_layout(experiment: &ExperimentResults) -> Option<&LayoutFigures> {
+fn paper_layout(experiment: &ExperimentResults) -> Option<&LayoutResults> {
     let place = experiment.config.layouts.iter().position(|layout| layout.write_anywhere.is_some())?;
     experiment.layouts.get(place)
 }
@@ -32,9 +32,10 @@ fn paper_layout(experiment: &ExperimentResults) -> Option<&LayoutFigures> {
 /// Returns the published figures, each with its simulated counterpart.
 pub fn comparison(experiment: &ExperimentResults) -> Vec<PublishedComparison> {
     let layout = paper_layout(experiment);
-    let figure =
-        |state, value: fn(&StateFigures) -> f64| layout.and_then(|layout| figures(layout, state)).map(value);
-    let increase = |value: fn(&StateFigures) -> f64| {
+    let figure = |state, value: fn(&ArrayStateResults) -> f64| {
+        layout.and_then(|layout| figures(layout, state)).map(value)
+    };
+    let increase = |value: fn(&ArrayStateResults) -> f64| {
         Some(
             (figure(SimulatedState::Rebuilding, value)? / figure(SimulatedState::Normal, value)? - 1.0)
                 * 100.0,

@@ -2,7 +2,7 @@
 
 use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::config::{SimulatedLayout, SimulatedLevel};
-use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState};
+use jetcell_disk_simulation::experiment::{LayoutResults, SimulatedState};
 use jetcell_disk_simulation::published::TABLE_8;
 use jetcell_input::number::decimal;
 use serde::Serialize;
@@ -67,7 +67,7 @@ fn is_level(name: &str, layout: &SimulatedLayout) -> bool {
 }
 
 /// Returns the simulated figure for a category: the value to rate and its display text.
-fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
+fn figure(layout: &LayoutResults, category: &str) -> Option<(f64, String)> {
     let normal = figures(layout, SimulatedState::Normal)?;
     match category {
         "overall" => {

@@ -2,7 +2,7 @@
 
 use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::experiment::{
-    LATENCY_LIMIT_MS, LayoutFigures, SimulatedState, StateFigures, state_name,
+    ArrayStateResults, LATENCY_LIMIT_MS, LayoutResults, SimulatedState, state_name,
 };
 use jetcell_disk_simulation::timeline::TimelinePhase;
 use jetcell_input::number::{decimal, grouped};
@@ -35,7 +35,7 @@ pub fn all_tables(experiment: &ExperimentResults) -> Vec<ReportTable> {
 }
 
 fn states(experiment: &ExperimentResults) -> PlainTable {
-    let row = |layout: &LayoutFigures, figures: &StateFigures| {
+    let row = |layout: &LayoutResults, figures: &ArrayStateResults| {
         vec![
             format!("{}, {}", layout.name, state_name(figures.state)),
             format!("{}{}", decimal(figures.iops, 1), if figures.is_reached { "" } else { " *" }),
@@ -90,7 +90,7 @@ fn states(experiment: &ExperimentResults) -> PlainTable {
 }
 
 fn levels(experiment: &ExperimentResults) -> PlainTable {
-    let row = |layout: &LayoutFigures| {
+    let row = |layout: &LayoutResults| {
         let degraded = figures(layout, SimulatedState::Normal).zip(figures(layout, SimulatedState::Degraded));
         let rebuild = layout.timeline.whole_rebuild_seconds;
         vec![
@@ -121,7 +121,7 @@ fn levels(experiment: &ExperimentResults) -> PlainTable {
 /// Returns the table with the times before, during and after the loss of a drive.
 fn timelines(experiment: &ExperimentResults) -> PlainTable {
     let value = |value: Option<f64>, digits| value.map_or("-".into(), |value| decimal(value, digits));
-    let row = |layout: &LayoutFigures, phase: &TimelinePhase| {
+    let row = |layout: &LayoutResults, phase: &TimelinePhase| {
         vec![
             format!("{}, {}", layout.name, phase.name),
             format!("{:.0}-{:.0}", phase.from, phase.to),
@@ -136,7 +136,7 @@ fn timelines(experiment: &ExperimentResults) -> PlainTable {
         .layouts
         .iter()
         .flat_map(|layout| layout.timeline.phases.iter().map(move |phase| row(layout, phase)));
-    let share = |layout: &LayoutFigures| {
+    let share = |layout: &LayoutResults| {
         let timeline = &layout.timeline;
         let whole = match timeline.whole_rebuild_seconds {
             Some(seconds) => format!("{} s for the whole drive", grouped(seconds.round())),
@@ -166,7 +166,7 @@ fn timelines(experiment: &ExperimentResults) -> PlainTable {
 }
 
 fn decay_table(experiment: &ExperimentResults) -> PlainTable {
-    let row = |decay: &jetcell_disk_simulation::experiment::WriteAnywhereDecay| {
+    let row = |decay: &jetcell_disk_simulation::experiment::WriteAnywhereWriteCost| {
         vec![
             format!("{:.0} %", decay.fill * 100.0),
             decimal(decay.overwritten, 1),
