@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first signal cancels the work, and the second one ends the process.
 
+use std::time::{Duration, Instant};
 use std::{fmt, process};
 
 use jetcell_sync::{Arc, Mutex};
@@ -9,6 +10,9 @@ use crate::Cancellation;
 
 /// Exit code of a process that the user interrupted.
 const INTERRUPTED: i32 = 130;
+
+/// Signals within this time count as one. A shell, a service manager or `timeout` may signal a process and its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
 type Action = Box<dyn Fn() + Send + Sync>;
 
@@ -72,8 +76,13 @@ impl Interrupt {
     /// # Errors
     /// The handler cannot be installed.
     pub fn install(&self) -> Result<(), InterruptError> {
-        let interrupt = self.clone();
-        ctrlc::set_handler(move || interrupt.press()).map_err(InterruptError)
+        let (interrupt, mut last) = (self.clone(), None::<Instant>);
+        let handler = move || {
+            if last.replace(Instant::now()).is_none_or(|at| at.elapsed() >= SAME_SIGNAL) {
+                interrupt.press();
+            }
+        };
+        ctrlc::set_handler(handler).map_err(InterruptError)
     }
 
     /// Reacts as to a signal.

@@ -33,6 +33,7 @@ pub struct ProgressReport {
     /// Time of the last update.
     shown: Instant,
     plain_interval: Duration,
+    is_closed: bool,
 }
 
 impl ProgressReport {
@@ -44,7 +45,7 @@ impl ProgressReport {
     /// Creates a report whose first update is due after an interval.
     pub fn new(plain_interval: Duration) -> ProgressReport {
         let is_terminal = stderr().is_terminal();
-        ProgressReport { line: None, is_terminal, shown: Instant::now(), plain_interval }
+        ProgressReport { line: None, is_terminal, shown: Instant::now(), plain_interval, is_closed: false }
     }
 
     /// Returns the progress line, or `None` if plain lines are due instead.
@@ -55,7 +56,7 @@ impl ProgressReport {
     /// Returns true if an update is due. The next one is due after an interval.
     pub fn is_due(&mut self) -> bool {
         let interval = if self.is_terminal { REDRAW_INTERVAL } else { self.plain_interval };
-        let is_due = self.shown.elapsed() >= interval;
+        let is_due = !self.is_closed && self.shown.elapsed() >= interval;
         if is_due {
             self.shown = Instant::now();
             self.line = self.line.take().or_else(ProgressLine::new);
@@ -71,9 +72,14 @@ impl ProgressReport {
         }
     }
 
-    /// Removes the line from the terminal.
+    /// Removes the line from the terminal until the next update.
     pub fn clear(&mut self) {
         self.line = None;
+    }
+
+    /// Removes the line from the terminal. No later update is due.
+    pub fn close(&mut self) {
+        (self.line, self.is_closed) = (None, true);
     }
 }
 

@@ -7,7 +7,10 @@ pub const MIB: f64 = 1_048_576.0;
 /// still counts as a tie.
 pub fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals.min(15) as i32);
-    (value * scale * (1.0 + 1e-12)).round() / scale
+    let scaled = value * scale;
+    // Large numbers have too few binary digits for a tie, and would be changed.
+    let tolerance = if scaled.abs() < 1e11 { 1e-12 } else { 0.0 };
+    (scaled * (1.0 + tolerance)).round() / scale
 }
 
 /// Formats a number with three decimals, as in Jetstress's tables.
@@ -85,6 +88,7 @@ pub fn decimal(value: f64, decimals: usize) -> String {
 
 /// Formats a difference with one decimal and its sign: `+1.5`, `-0.3`. Zero has no sign.
 pub fn signed(value: f64) -> String {
+    let value = rounded(value, 1);
     format!("{}{}", if value > 0.0 { "+" } else { "" }, decimal(value, 1))
 }
 

@@ -75,8 +75,8 @@ const TIME: QuantityKind = QuantityKind::new(units::hours, "12h, 90min, 7d or 5y
 const EVENTS: QuantityKind = QuantityKind::new(per_hour, "1.08e-4/h or 0.9/y");
 const FAILURES: QuantityKind = QuantityKind::new(per_year, "1.9% or 0.019/y");
 const ERRORS: QuantityKind = QuantityKind::new(per_byte, "1e-14/bit or 8e-14/byte");
-const SIZE: QuantityKind = QuantityKind::new(units::bytes, "144GB, 4TB or 3.6TiB");
-const RATE: QuantityKind = QuantityKind::new(units::bytes_per_second, "27MB/s or 1.35GB/h");
+const SIZE: QuantityKind = QuantityKind::new(units::exact_bytes, "144GB, 4TB or 3.6TiB");
+const RATE: QuantityKind = QuantityKind::new(units::exact_bytes_per_second, "27MB/s or 1.35GB/h");
 const SHARE: QuantityKind = QuantityKind::new(units::fraction, "30% or 0.3").with_bare(UnitFactor::ONE);
 
 /// Returns the text after the slash: `h` for `1/h`, or `hour` for `1 per hour`.

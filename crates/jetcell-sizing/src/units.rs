@@ -47,14 +47,14 @@ macro_rules! quantity {
 quantity!(
     /// A number of bytes: `75KiB`, `2GiB`, `300GB`.
     DataSize,
-    QuantityKind::new(units::bytes, "2GiB or 300GB"),
+    QuantityKind::new(units::exact_bytes, "2GiB or 300GB"),
     ["TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB", "B"]
 );
 
 quantity!(
     /// A number of bytes per second: `200MB/s`, `1Gbit/s`.
     DataRate,
-    QuantityKind::new(units::bytes_per_second, "200MB/s or 1Gbit/s"),
+    QuantityKind::new(units::exact_bytes_per_second, "200MB/s or 1Gbit/s"),
     ["GB/s", "MiB/s", "Gbit/s", "MB/s", "Mbit/s", "KiB/s", "KB/s", "B/s"]
 );
 

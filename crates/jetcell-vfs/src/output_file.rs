@@ -107,11 +107,14 @@ pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bo
         let (mut buffer, mut copied) = (vec![0; COPY_BUFFER_BYTES], 0);
         loop {
             let read = bounded(|| rustix::io::read(&source, &mut buffer[..]))?;
-            copied += read as u64;
-            if read == 0 || !progress(copied) {
+            if read == 0 {
                 break;
             }
             copy.write_all(&buffer[..read])?;
+            copied += read as u64;
+            if !progress(copied) {
+                break;
+            }
         }
     }
     copy.sync()
@@ -156,7 +159,16 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let created: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)?;
-    created.iter().rev().try_for_each(|path| sync_directory(parent_directory(path)))
+    // Whoever may create a directory is not always allowed to open its parent, and some file systems cannot sync
+    // directories.
+    let is_impossible = |error: &io::Error| {
+        let code = error.raw_os_error().map(Errno::from_raw_os_error);
+        matches!(code, Some(Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP))
+    };
+    created.iter().rev().try_for_each(|path| match sync_directory(parent_directory(path)) {
+        Err(error) if is_impossible(&error) => Ok(()),
+        synced => synced,
+    })
 }
 
 impl Write for OutputFile {

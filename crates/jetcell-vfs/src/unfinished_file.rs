@@ -1,24 +1,31 @@
 //! Atomic replacement of output files that are written in pieces, not through a [`Vfs`](crate::Vfs).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Mutex;
 
+use crate::file_ownership::not_a_file_error;
 use crate::output_file::sync_directory;
 use crate::path_names::{PARTIAL, with_ending};
 use crate::{OutputFile, create_new, is_locked, parent_directory, try_lock_open, unique_unfinished};
 
+/// Device and inode number of a file.
+type FileIdentity = (u64, u64);
+
 /// Temporary files of this process that are neither finished nor removed.
-static UNFINISHED_FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+static UNFINISHED_FILES: Mutex<BTreeMap<PathBuf, FileIdentity>> = Mutex::new(BTreeMap::new());
 
 /// Removes the temporary files of all output files, before the process ends without dropping them.
 pub fn remove_unfinished_outputs() {
-    for path in std::mem::take(&mut *UNFINISHED_FILES.lock()) {
-        let _ = fs::remove_file(path);
+    for (path, identity) in &*UNFINISHED_FILES.lock() {
+        // Another process may have taken the name.
+        if fs::symlink_metadata(path).is_ok_and(|named| identity_of(&named) == *identity) {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -33,6 +40,8 @@ pub struct UnfinishedFile {
     path: PathBuf,
     /// Another process may have replaced the temporary file before this process acquired its lock.
     is_exclusive: bool,
+    /// The target is a device, to which the content is written without a temporary file.
+    is_device: bool,
     finished: bool,
 }
 
@@ -40,13 +49,28 @@ impl UnfinishedFile {
     /// Creates the file under a unique temporary name in the directory of `path`. Concurrent replacements do not
     /// interfere with each other.
     ///
+    /// A character device such as `/dev/null` is not replaced; the content is written to it.
+    ///
     /// # Errors
-    /// The file cannot be created; `path` has no file name.
+    /// The file cannot be created; `path` has no file name, or is a pipe, a socket, a block device, or a link to
+    /// something other than a file.
     pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
         path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        if is_character_device(path)? {
+            let file = OutputFile::create(path)?;
+            let (unfinished, path) = (path.to_path_buf(), path.to_path_buf());
+            return Ok(UnfinishedFile {
+                file,
+                unfinished,
+                path,
+                is_exclusive: false,
+                is_device: true,
+                finished: true,
+            });
+        }
         let unfinished = unique_unfinished(path);
         let file = OutputFile::create(&unfinished)?;
-        Ok(UnfinishedFile::new(file, unfinished, path, false))
+        UnfinishedFile::new(file, unfinished, path, false)
     }
 
     /// Creates the file as `path.partial`, and locks it. A file that a killed process left there is replaced.
@@ -70,12 +94,19 @@ impl UnfinishedFile {
         let file = create()
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", unfinished.display())))?
             .into();
-        Ok(UnfinishedFile::new(file, unfinished, path, true))
+        UnfinishedFile::new(file, unfinished, path, true)
     }
 
-    fn new(file: OutputFile, unfinished: PathBuf, path: &Path, is_exclusive: bool) -> UnfinishedFile {
-        UNFINISHED_FILES.lock().insert(unfinished.clone());
-        UnfinishedFile { file, unfinished, path: path.to_path_buf(), is_exclusive, finished: false }
+    fn new(
+        file: OutputFile,
+        unfinished: PathBuf,
+        path: &Path,
+        is_exclusive: bool,
+    ) -> io::Result<UnfinishedFile> {
+        let identity = identity_of(&file.as_file().metadata()?);
+        UNFINISHED_FILES.lock().insert(unfinished.clone(), identity);
+        let path = path.to_path_buf();
+        Ok(UnfinishedFile { file, unfinished, path, is_exclusive, is_device: false, finished: false })
     }
 
     /// Returns the final path.
@@ -119,12 +150,18 @@ impl UnfinishedFile {
     }
 
     fn finish_in_place(&mut self) -> io::Result<()> {
+        if self.is_device {
+            return Ok(());
+        }
         self.sync()?;
         self.rename()?;
         sync_directory(parent_directory(&self.path))
     }
 
     fn rename(&mut self) -> io::Result<()> {
+        if self.is_device {
+            return Ok(());
+        }
         fs::rename(&self.unfinished, &self.path)?;
         self.finished = true;
         Ok(())
@@ -136,7 +173,7 @@ impl UnfinishedFile {
             return Ok(true);
         }
         let (written, named) = (self.as_file().metadata()?, fs::symlink_metadata(&self.unfinished)?);
-        Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
+        Ok(identity_of(&written) == identity_of(&named))
     }
 }
 
@@ -148,6 +185,28 @@ pub fn replace_output(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> 
     let mut file = UnfinishedFile::create(path)?;
     file.write_all(content.as_ref())?;
     file.finish()
+}
+
+/// Returns true if the path is a character device. Returns an error if an output file cannot replace what the path
+/// names.
+fn is_character_device(path: &Path) -> io::Result<bool> {
+    let Ok(named) = fs::symlink_metadata(path) else { return Ok(false) };
+    let kind = named.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        return Err(not_a_file_error("a pipe or a socket"));
+    }
+    if kind.is_block_device() {
+        return Err(not_a_file_error("a block device"));
+    }
+    let is_link_to_other = |target: fs::Metadata| !target.is_file() && !target.is_dir();
+    if kind.is_symlink() && fs::metadata(path).is_ok_and(is_link_to_other) {
+        return Err(not_a_file_error("a link to a device or a pipe"));
+    }
+    Ok(kind.is_char_device())
+}
+
+fn identity_of(file: &fs::Metadata) -> FileIdentity {
+    (file.dev(), file.ino())
 }
 
 fn in_use_error() -> io::Error {
@@ -169,10 +228,10 @@ impl Write for UnfinishedFile {
 
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
-        UNFINISHED_FILES.lock().remove(&self.unfinished);
         if !self.finished && self.has_its_name().unwrap_or(false) {
             let _ = fs::remove_file(&self.unfinished);
         }
+        UNFINISHED_FILES.lock().remove(&self.unfinished);
     }
 }
 

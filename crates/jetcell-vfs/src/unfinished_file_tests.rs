@@ -81,3 +81,19 @@ fn two_exclusive_writers_of_one_file_do_not_mix() {
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
     assert_eq!(names(dir.path()), ["rows.csv"]);
 }
+
+#[test]
+fn devices_and_pipes_are_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    for path in [&pipe, &link] {
+        let kind = fs::symlink_metadata(path).unwrap().file_type();
+        assert!(replace_output(path, "text").is_err(), "{path:?}");
+        assert_eq!(fs::symlink_metadata(path).unwrap().file_type(), kind, "{path:?}");
+    }
+    assert_eq!(names(dir.path()).len(), 2);
+    assert!(is_character_device(Path::new("/dev/null")).unwrap());
+    assert!(!is_character_device(&dir.path().join("new")).unwrap());
+}

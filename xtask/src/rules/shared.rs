@@ -3,6 +3,7 @@
 use anyhow::Result;
 use syn::visit::{self, Visit};
 
+use super::test_files::is_named_for_tests;
 use crate::RuleFindings;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
@@ -58,7 +59,7 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     for package in workspace.members.iter().filter(|package| !UNCHECKED.contains(&package.name.as_str())) {
         let code = package.directory().join("src");
         for (file, source) in workspace.sources.iter().filter(|(file, _)| file.starts_with(&code)) {
-            if file.to_string_lossy().contains("tests") {
+            if is_named_for_tests(file) {
                 continue;
             }
             let shown = workspace.display_path(file).to_string();

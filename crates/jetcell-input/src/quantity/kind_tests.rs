@@ -69,3 +69,20 @@ fn each_mistake_is_typed_and_has_an_example() {
     assert_eq!(error(SIZE, "300").to_string(), "'300' has no unit; try a value such as 2GiB");
     assert!(error(SIZE, &"9".repeat(100_000)).to_string().len() < 200);
 }
+
+#[test]
+fn a_unit_that_could_mean_bits_is_refused_in_rates() {
+    let size = QuantityKind::new(units::exact_bytes, "300GB");
+    let rate = QuantityKind::new(units::exact_bytes_per_second, "200MB/s");
+    for text in ["6Gb/s", "200Mib/s", "200Mb"] {
+        assert!(RATE.parse(text).is_err() && rate.parse(text).is_err(), "{text}");
+    }
+    for text in ["300G", "300gb", "300Gib", "300"] {
+        assert!(size.parse(text).is_err(), "{text}");
+    }
+    for text in ["27MB", "27mb/s", "27M/s"] {
+        assert!(rate.parse(text).is_err(), "{text}");
+    }
+    assert_eq!((size.parse("300GB"), size.parse("1KiB")), (Ok(3e11), Ok(1024.0)));
+    assert_eq!((rate.parse("1.35GB/h"), rate.parse("1Gbit/s")), (Ok(375_000.0), Ok(1.25e8)));
+}

@@ -29,10 +29,31 @@ pub fn bytes(unit: &str) -> Option<UnitFactor> {
     Some(UnitFactor(bytes, 1.0))
 }
 
-/// Returns the number of bytes per second in a unit such as `MB/s`, `GB/h` or `Gbit/s`.
+/// Like [`bytes`], but requires an exact unit such as `KiB` or `kB`. `G` does not say whether it means `GB` or `GiB`,
+/// and `Gb` could mean bits.
+pub fn exact_bytes(unit: &str) -> Option<UnitFactor> {
+    if unit.ends_with('B') { bytes(unit) } else { None }
+}
+
+/// Returns the number of bytes per second in a unit such as `MB/s`, `GB/h` or `Gbit/s`. `/s` can be omitted.
 pub fn bytes_per_second(unit: &str) -> Option<UnitFactor> {
     let (amount, time) = unit.split_once('/').unwrap_or((unit, "s"));
-    let (amount, time) = (amount.trim().to_ascii_lowercase(), seconds(time.trim())?);
+    rate(amount.trim(), time.trim())
+}
+
+/// Like [`bytes_per_second`], but requires an exact unit of bytes or bits, and a time.
+pub fn exact_bytes_per_second(unit: &str) -> Option<UnitFactor> {
+    let (amount, time) = unit.split_once('/')?;
+    let amount = amount.trim();
+    if amount.ends_with('B') || amount.ends_with("bit") { rate(amount, time.trim()) } else { None }
+}
+
+fn rate(amount: &str, time: &str) -> Option<UnitFactor> {
+    // In `Mb/s`, the b usually means bits.
+    if amount.ends_with('b') && amount.contains(|letter: char| letter.is_ascii_uppercase()) {
+        return None;
+    }
+    let (amount, time) = (amount.to_ascii_lowercase(), seconds(time)?);
     let UnitFactor(multiply, divide) = match amount.strip_suffix("bit") {
         Some("") => UnitFactor(1.0, 8.0),
         Some(prefix) => UnitFactor(bytes(&format!("{prefix}b"))?.0, 8.0),

@@ -101,7 +101,7 @@ pub fn within<Q: Quantity + Clone>(
             return Ok(value);
         }
         let (min, max) = (range.start().to_string(), range.end().to_string());
-        Err(QuantityError::OutOfRange { text: text.into(), min, max })
+        Err(QuantityError::OutOfRange { text: crate::shortened_name(text).into_owned(), min, max })
     }
 }
 

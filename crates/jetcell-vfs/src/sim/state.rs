@@ -65,8 +65,8 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// A simulated file. Invariant: `current` is `durable` with all of `unsynced` applied, unless lost writes were
-/// injected.
+/// A simulated file. Invariant: `current` is `durable` with all of `unsynced` applied. An injected lost write reaches
+/// none of them.
 #[derive(Clone, Default)]
 pub(super) struct SimInode {
     pub current: SimContent,

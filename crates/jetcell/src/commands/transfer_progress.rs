@@ -52,7 +52,7 @@ impl TransferProgress {
 impl Drop for TransferProgress {
     fn drop(&mut self) {
         // The pace may outlive the progress line.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).report.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).report.close();
     }
 }
 

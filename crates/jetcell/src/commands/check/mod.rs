@@ -15,7 +15,8 @@ use ese_check::{
 use ese_format::PageNumber;
 use jetcell_backup::VerificationSubset;
 use jetcell_host::cancel_on_signals;
-use jetcell_input::quantity::{QuantityKind, units};
+use jetcell_input::quantity::QuantityKind;
+use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
@@ -257,8 +258,12 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
 
 /// Rate of a throttle. A number without a unit could be a pause or a rate.
 const THROTTLE_RATE: QuantityKind = QuantityKind::new(units::bytes_per_second, "20MB/s");
-/// Pause of a throttle.
-const THROTTLE_PAUSE: QuantityKind = QuantityKind::new(units::microseconds, "5ms");
+/// Pause of a throttle. `5m` could be meant as a rate.
+const THROTTLE_PAUSE: QuantityKind = QuantityKind::new(short_time, "5ms");
+
+fn short_time(unit: &str) -> Option<UnitFactor> {
+    ["us", "ms", "s"].contains(&unit).then(|| units::microseconds(unit))?
+}
 
 fn throttle(text: &str) -> Result<CheckThrottle, CommandError> {
     let pause = THROTTLE_PAUSE.parse_whole(text).map(Duration::from_micros).map(CheckThrottle::Pause);
