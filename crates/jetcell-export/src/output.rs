@@ -9,7 +9,7 @@ use jetcell_vfs::UnfinishedFile;
 use crate::target::{check_absent, with_path};
 use crate::value_files::ValueFiles;
 
-/// Where an export writes its output.
+/// Destination of an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExportDestination {
     /// One file per table in this directory.

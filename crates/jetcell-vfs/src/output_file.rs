@@ -159,7 +159,7 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let created: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)?;
-    // Whoever may create a directory is not always allowed to open its parent, and some file systems cannot sync
+    // A user may be allowed to create a directory, but not to open its parent. Some file systems cannot sync
     // directories.
     let is_impossible = |error: &io::Error| {
         let code = error.raw_os_error().map(Errno::from_raw_os_error);

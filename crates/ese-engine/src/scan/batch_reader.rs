@@ -22,7 +22,7 @@ pub(super) struct PageBatch {
     pub len: usize,
 }
 
-/// Where batches are read from.
+/// Source of batches.
 pub(super) enum BatchSource {
     /// Reads the file directly, bypassing the cache. No page is known to be the newest version.
     File(Arc<dyn File>),

@@ -8,8 +8,8 @@ use jetcell_vfs::{FileName, OpenMode, Vfs};
 
 use super::header::read_header;
 
-/// Where recovery searches for the databases named in a log. The paths in a log do not exist on this system if the
-/// log was moved or was written by Windows.
+/// Directories in which recovery searches for the databases named in a log. The paths in a log do not exist on this
+/// system if the log was moved or was written by Windows.
 #[derive(Clone, Debug, Default)]
 pub struct DatabasePaths {
     placed: Vec<(Signature, PathBuf)>,

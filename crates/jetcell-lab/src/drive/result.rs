@@ -51,7 +51,7 @@ impl DriveTestOptions {
     }
 }
 
-/// What the targets cost a buyer, as given by the user. None of these values is measured.
+/// Costs of the targets to a buyer, as given by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetCosts {
     /// Price of each target. Empty if the prices are unknown.

@@ -89,7 +89,7 @@ pub struct DriveEntry {
     pub power: Option<PowerSource>,
 }
 
-/// Where a drive's power figure comes from.
+/// Source of a drive's power figure.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerSource {

@@ -22,7 +22,7 @@ pub const MIN_IMAGE_BYTES: u64 = 512 << 20;
 /// Key length for encrypted file systems, in bytes. The key exists only in memory.
 const KEY_BYTES: usize = 64;
 
-/// Where to make the file systems under test.
+/// Location of the file systems under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilesystemMedium {
     /// An image file of this many bytes per file system, attached as a loop device. The images remain until the

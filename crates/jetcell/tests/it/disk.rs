@@ -60,7 +60,7 @@ fn a_file_system_without_extents_is_refused() {
     );
     assert!(refused(&["none"]).starts_with("failed to read none: "));
     assert!(refused(&["/dev/null"]).starts_with("/dev/null is not a file"));
-    assert!(refused(&["empty", "--read", "0"]).contains("the read size must not be zero"));
+    assert!(refused(&["empty", "--read", "0"]).contains("'0' is zero"));
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
     let path = memory.path().join("a.edb");
     std::fs::write(&path, "text").unwrap();
@@ -163,7 +163,7 @@ fn an_untestable_target_gives_one_line_and_leaves_no_files() {
     assert!(refused(&["/dev/null"]).contains("specify a directory, a file or a block device"));
     assert!(refused(&["small"]).starts_with("small: 4 B is too small for a test; use at least 16.00 MiB"));
     assert!(refused(&["small", "--write"]).contains("small exists; add --force to overwrite the whole file"));
-    assert!(refused(&["data", "--longest", "0s"]).contains("the duration must not be zero"));
+    assert!(refused(&["data", "--longest", "0s"]).contains("'0s' is zero"));
     assert!(refused(&["data", "--watts", "3"]).contains("--power-scope"));
     assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is not a valid scope"));
     assert!(refused(&["data", "--force"]).contains("--write"));

@@ -382,7 +382,7 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     assert!(refused(&[&plug.meter()]).contains("specify the scope"));
     assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("requires --power-meter"));
     assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("does not have a column unix_ms"));
-    assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv: "));
+    assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv, line 1: "));
     // The exit status is that of the recording.
     let words =
         ["power", "record", "--meter", &plug.meter(), "--scope", "drive", "--output", "p.csv", "--", "false"];
