@@ -86,7 +86,7 @@ impl SimInode {
         for change in self.unsynced.drain(..) {
             match change {
                 UnsyncedChange::Write { offset, data } => {
-                    self.durable.share(&self.current, offset, data.len())
+                    self.durable.share(&self.current, offset, data.len());
                 }
                 UnsyncedChange::Length(len) => self.durable.set_len(len),
             }
