@@ -68,12 +68,10 @@ run_tests() {
         cargo test --workspace --all-features --quiet
         return
     fi
-    # Many tests wait for a running program, a disk or a clock, so more tests than processors run.
-    local threads=$((($(nproc) * 3 + 1) / 2))
     if [ -n "$quick" ]; then
-        cargo nextest run --workspace --all-features --test-threads "$threads" -E "not ($simulations)"
+        cargo nextest run --workspace --all-features -E "not ($simulations)"
     else
-        cargo nextest run --workspace --all-features --test-threads "$threads"
+        cargo nextest run --workspace --all-features
         # nextest does not run the examples in the documentation.
         cargo test --workspace --all-features --doc --quiet
     fi
