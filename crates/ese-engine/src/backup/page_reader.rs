@@ -177,7 +177,7 @@ impl DatabasePageReader {
     /// Returns the next pages, or `None` after the last one.
     ///
     /// Returns an error if the instance has ended. A page that cannot be read is not an error; it is listed in
-    /// [`PageReads::bad_pages`].
+    /// [`PageReadCounters::bad_pages`].
     pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
         let Some((first, done)) = self.next_completed()? else { return Ok(None) };
         let CompletedRead { result, suspect_pages: doubts, mut bytes } = done;

@@ -165,7 +165,7 @@ pub fn compare<E>(
 }
 
 impl FilesystemComparison {
-    /// Converts the differences to [`DifferenceMeaning::Change`].
+    /// Converts the differences to [`SignConvention::Change`].
     pub fn with_signs_of_change(mut self) -> FilesystemComparison {
         if self.signs == SignConvention::Better {
             for row in &mut self.rows {
