@@ -40,8 +40,6 @@ pub struct UnfinishedFile {
     path: PathBuf,
     /// Another process may have replaced the temporary file before this process acquired its lock.
     is_exclusive: bool,
-    /// The target is a device, to which the content is written without a temporary file.
-    is_device: bool,
     finished: bool,
 }
 
@@ -49,25 +47,12 @@ impl UnfinishedFile {
     /// Creates the file under a unique temporary name in the directory of `path`. Concurrent replacements do not
     /// interfere with each other.
     ///
-    /// A character device such as `/dev/null` is not replaced; the content is written to it.
-    ///
     /// # Errors
-    /// The file cannot be created; `path` has no file name, or is a pipe, a socket, a block device, or a link to
-    /// something other than a file.
+    /// The file cannot be created; `path` has no file name, or is a device, a pipe, a socket, or a link to one of
+    /// them.
     pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
         path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-        if is_character_device(path)? {
-            let file = OutputFile::create(path)?;
-            let (unfinished, path) = (path.to_path_buf(), path.to_path_buf());
-            return Ok(UnfinishedFile {
-                file,
-                unfinished,
-                path,
-                is_exclusive: false,
-                is_device: true,
-                finished: true,
-            });
-        }
+        refuse_special_file(path)?;
         let unfinished = unique_unfinished(path);
         let file = OutputFile::create(&unfinished)?;
         UnfinishedFile::new(file, unfinished, path, false)
@@ -76,9 +61,10 @@ impl UnfinishedFile {
     /// Creates the file as `path.partial`, and locks it. A file that a killed process left there is replaced.
     ///
     /// # Errors
-    /// Another process is writing the file (`ResourceBusy`); the file cannot be created. The text of the error contains
-    /// the temporary path.
+    /// Another process is writing the file (`ResourceBusy`), and the errors of [`UnfinishedFile::create`]. The text
+    /// contains the temporary path if the temporary file cannot be created.
     pub fn create_exclusive(path: &Path) -> io::Result<UnfinishedFile> {
+        refuse_special_file(path)?;
         let unfinished = with_ending(path, PARTIAL);
         let create = || {
             if is_locked(&unfinished)? {
@@ -106,7 +92,7 @@ impl UnfinishedFile {
         let identity = identity_of(&file.as_file().metadata()?);
         UNFINISHED_FILES.lock().insert(unfinished.clone(), identity);
         let path = path.to_path_buf();
-        Ok(UnfinishedFile { file, unfinished, path, is_exclusive, is_device: false, finished: false })
+        Ok(UnfinishedFile { file, unfinished, path, is_exclusive, finished: false })
     }
 
     /// Returns the final path.
@@ -150,18 +136,12 @@ impl UnfinishedFile {
     }
 
     fn finish_in_place(&mut self) -> io::Result<()> {
-        if self.is_device {
-            return Ok(());
-        }
         self.sync()?;
         self.rename()?;
         sync_directory(parent_directory(&self.path))
     }
 
     fn rename(&mut self) -> io::Result<()> {
-        if self.is_device {
-            return Ok(());
-        }
         fs::rename(&self.unfinished, &self.path)?;
         self.finished = true;
         Ok(())
@@ -177,32 +157,33 @@ impl UnfinishedFile {
     }
 }
 
-/// Replaces an output file durably. If an error occurs, the old file is unchanged.
+/// Replaces an output file durably. If an error occurs, the old file is unchanged. A character device such as
+/// `/dev/null` is not replaced; the content is written to it.
 ///
 /// # Errors
 /// Errors of [`UnfinishedFile::create`] and [`UnfinishedFile::finish`].
 pub fn replace_output(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|named| named.file_type().is_char_device()) {
+        return OutputFile::create(path)?.write_all(content.as_ref());
+    }
     let mut file = UnfinishedFile::create(path)?;
     file.write_all(content.as_ref())?;
     file.finish()
 }
 
-/// Returns true if the path is a character device. Returns an error if an output file cannot replace what the path
-/// names.
-fn is_character_device(path: &Path) -> io::Result<bool> {
-    let Ok(named) = fs::symlink_metadata(path) else { return Ok(false) };
-    let kind = named.file_type();
-    if kind.is_fifo() || kind.is_socket() {
-        return Err(not_a_file_error("a pipe or a socket"));
+/// Returns an error if the path names something that a file cannot replace. A missing file and a directory are left to
+/// the later calls.
+fn refuse_special_file(path: &Path) -> io::Result<()> {
+    let is_special = |file: &fs::Metadata| !file.is_file() && !file.is_dir();
+    match (fs::symlink_metadata(path), fs::metadata(path)) {
+        (Ok(named), _) if !named.is_symlink() && is_special(&named) => {
+            Err(not_a_file_error("a device, a pipe or a socket"))
+        }
+        (_, Ok(target)) if is_special(&target) => {
+            Err(not_a_file_error("a link to a device, a pipe or a socket"))
+        }
+        _ => Ok(()),
     }
-    if kind.is_block_device() {
-        return Err(not_a_file_error("a block device"));
-    }
-    let is_link_to_other = |target: fs::Metadata| !target.is_file() && !target.is_dir();
-    if kind.is_symlink() && fs::metadata(path).is_ok_and(is_link_to_other) {
-        return Err(not_a_file_error("a link to a device or a pipe"));
-    }
-    Ok(kind.is_char_device())
 }
 
 fn identity_of(file: &fs::Metadata) -> FileIdentity {

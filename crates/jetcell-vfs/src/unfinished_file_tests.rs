@@ -85,15 +85,19 @@ fn two_exclusive_writers_of_one_file_do_not_mix() {
 #[test]
 fn devices_and_pipes_are_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+    let [pipe, link, closed] = ["pipe", "link", "closed"].map(|name| dir.path().join(name));
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
     for path in [&pipe, &link] {
         let kind = fs::symlink_metadata(path).unwrap().file_type();
         assert!(replace_output(path, "text").is_err(), "{path:?}");
+        assert!(UnfinishedFile::create_exclusive(path).is_err(), "{path:?}");
         assert_eq!(fs::symlink_metadata(path).unwrap().file_type(), kind, "{path:?}");
     }
     assert_eq!(names(dir.path()).len(), 2);
-    assert!(is_character_device(Path::new("/dev/null")).unwrap());
-    assert!(!is_character_device(&dir.path().join("new")).unwrap());
+    assert!(UnfinishedFile::create(Path::new("/dev/null")).is_err());
+    // A link to a file is replaced, even if the file does not exist.
+    std::os::unix::fs::symlink("missing", &closed).unwrap();
+    replace_output(&closed, "text").unwrap();
+    assert!(fs::symlink_metadata(&closed).unwrap().is_file());
 }
