@@ -1,7 +1,6 @@
 //! The bytes of a simulated file, stored as sparse blocks that copies share until one of them writes.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use jetcell_sync::Arc;
 
@@ -33,17 +32,13 @@ impl SimContent {
     /// Overwrites a range. Grows the file if `data` extends past its end.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for (block, within, part) in pieces(offset, data.len()) {
-            match (<&[u8; BLOCK]>::try_from(&data[part.clone()]), self.blocks.entry(block)) {
-                (Ok(whole), Entry::Occupied(mut shared)) => match Arc::get_mut(shared.get_mut()) {
-                    Some(bytes) => bytes.copy_from_slice(whole),
-                    None => drop(shared.insert(Arc::new(*whole))),
-                },
-                (Ok(whole), Entry::Vacant(absent)) => drop(absent.insert(Arc::new(*whole))),
-                (Err(_), entry) => {
-                    let bytes = entry.or_insert_with(|| Arc::new([0; BLOCK]));
-                    Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
-                }
+            // A whole block is replaced, so the old one, which is often shared, need not be copied first.
+            if let Ok(whole) = <[u8; BLOCK]>::try_from(&data[part.clone()]) {
+                self.blocks.insert(block, Arc::new(whole));
+                continue;
             }
+            let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
+            Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
         }
         self.len = self.len.max(offset + data.len() as u64);
     }
@@ -53,9 +48,9 @@ impl SimContent {
     pub fn share(&mut self, other: &SimContent, offset: u64, len: usize) {
         for (block, ..) in pieces(offset, len) {
             match other.blocks.get(&block) {
-                Some(bytes) => drop(self.blocks.insert(block, bytes.clone())),
-                None => drop(self.blocks.remove(&block)),
-            }
+                Some(bytes) => self.blocks.insert(block, bytes.clone()),
+                None => self.blocks.remove(&block),
+            };
         }
         self.len = self.len.max(offset + len as u64);
     }
