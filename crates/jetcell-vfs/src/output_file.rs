@@ -100,8 +100,9 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// Copies a file durably to a new path. The copy shares blocks with the original if the file system supports that.
-/// `progress` receives the number of bytes copied, and returns `false` to stop the copy there.
-pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
+/// `progress` receives the number of bytes copied, and returns `false` to stop the copy there. Returns true if the
+/// copy is complete.
+pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<bool> {
     let (source, mut copy) = (File::open(from)?, OutputFile(create_new(to)?));
     if rustix::fs::ioctl_ficlone(&copy.0, &source).is_err() {
         let (mut buffer, mut copied) = (vec![0; COPY_BUFFER_BYTES], 0);
@@ -113,11 +114,12 @@ pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bo
             copy.write_all(&buffer[..read])?;
             copied += read as u64;
             if !progress(copied) {
-                break;
+                return Ok(false);
             }
         }
     }
-    copy.sync()
+    copy.sync()?;
+    Ok(true)
 }
 
 /// Opens a file for reading and writing, and keeps its content. Creates it if it does not exist.

@@ -1,5 +1,6 @@
 //! Server side of a witness connection: keeps the journal for a writer.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -41,7 +42,12 @@ impl WitnessListener {
     /// Returns an error if the journal cannot be written or the peer sends anything other than a journal.
     pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancellation) -> io::Result<u64> {
         let listener = StoppableListener::with_cancellation(self.0.try_clone()?, cancel)?;
-        let Some((mut stream, _)) = listener.next(|_| ()) else { return Ok(0) };
+        let failure = Cell::new(None);
+        let accepted = listener.next(|error| {
+            failure.set(Some(io::Error::new(error.kind(), error.to_string())));
+            listener.stop();
+        });
+        let Some((mut stream, _)) = accepted else { return failure.take().map_or(Ok(0), Err) };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CANCEL_POLL_INTERVAL))?;
         store_lines(&mut stream, journal, cancel)

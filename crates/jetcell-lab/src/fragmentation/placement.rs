@@ -34,12 +34,13 @@ pub enum FilePlacement {
 pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Result<()> {
     let (from, to) = (File::open(path)?, UnfinishedFile::create(path)?);
     let len = from.metadata()?.len();
+    // Until the copy is complete, the space between its extents remains occupied.
+    let mut _filler = None;
     match placement {
         _ if len == 0 => {}
         FilePlacement::Contiguous => fallocate(to.as_file(), FallocateFlags::empty(), 0, len)?,
         FilePlacement::Scattered(piece) => {
-            // This file is removed at the end of the block.
-            let filler = UnfinishedFile::create(path)?;
+            let filler = _filler.insert(UnfinishedFile::create(path)?);
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
             // The seed is fixed, so that the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
