@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_socket_of_another_user_is_refused() {
     assert!(refuse_other_owner(7, 7).is_ok());
-    // Root is no exception.
+    // This applies to root too.
     for (owner, user) in [(7, 8), (7, 0), (0, 7)] {
         let error = refuse_other_owner(owner, user).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// Returns the host name, for use in messages. Of the system's name, only ASCII letters, digits, dots, hyphens and
-/// underscores are kept, at most 255 characters.
+/// Returns the host name, for use in messages. Contains only the ASCII letters, digits, dots, hyphens and
+/// underscores of the system's name, at most 255 characters.
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).take(255).collect()
@@ -35,8 +35,8 @@ pub fn processor_seconds() -> f64 {
 /// Parses the processor time from the content of `/proc/PID/stat`, in ticks.
 pub fn processor_ticks(stat: &str) -> u64 {
     // The name in parentheses may contain spaces. utime and stime are the 12th and 13th words after it.
-    let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]

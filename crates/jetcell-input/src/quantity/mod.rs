@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A time may be a sum in descending units, such as `1h30m`. Upper and lower case are equal, except that `M` is not
-//! minutes. Each [`QuantityKind`] decides whether a number without a unit is accepted.
+//! minutes, and that `Mb` is refused in rates. Each [`QuantityKind`] decides whether a number without a unit is
+//! accepted, and whether units must be exact ([`units::exact_bytes`]).
 
 mod error;
 mod kind;

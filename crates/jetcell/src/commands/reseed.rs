@@ -13,12 +13,11 @@ use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::copies::explain_copy_error;
-use crate::commands::remote::{RemoteAccessOptions, absolute, refuse_nested};
+use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
@@ -93,7 +92,7 @@ impl ReseedArgs {
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let mut files = places.files(&from)?;
         if !self.incremental {
-            self.seed(&vfs, &files, &to)?;
+            self.seed(&places, &files, &to)?;
             return Ok(CommandOutcome::Good);
         }
         let is_in_doubt = |planned: &Result<Reseed, CopyError>| planned.is_err();
@@ -101,7 +100,7 @@ impl ReseedArgs {
         let planned = places.with_stable_files(&from, &mut files, plan, is_in_doubt);
         match planned.and_then(|reseed| self.patch(reseed, &to)) {
             Err(error) if self.or_full && error.needs_full_reseed() => {
-                self.fall_back(&vfs, &files, &to, &error)?;
+                self.fall_back(&places, &files, &to, &error)?;
             }
             patched => patched.map_err(explain_copy_error)?,
         }
@@ -111,14 +110,14 @@ impl ReseedArgs {
     /// Runs a full reseed because an incremental reseed, possibly one that was interrupted earlier, is not possible.
     fn fall_back(
         &self,
-        vfs: &Arc<dyn Vfs>,
+        places: &CommandFileSystems,
         from: &[PathBuf],
         to: &Path,
         why: &CopyError,
     ) -> Result<(), CommandError> {
         console::print_note(&format!("{why}: running a full reseed"));
         if !self.dry_run {
-            return self.seed(vfs, from, to);
+            return self.seed(places, from, to);
         }
         let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
         let why = why.to_string();
@@ -173,8 +172,8 @@ impl ReseedArgs {
         printable_rows(&lines)
     }
 
-    fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
-        let cancel = Cancellation::default();
+    fn seed(&self, places: &CommandFileSystems, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
+        let (vfs, cancel) = (places.vfs(), places.cancellation().clone());
         cancel_on_signals(&cancel)?;
         let set = RecoverySet::find(vfs, from).map_err(|error| explain_copy_error(error.into()))?;
         let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set).map_err(explain_copy_error)?);

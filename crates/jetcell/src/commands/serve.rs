@@ -33,7 +33,7 @@ Examples:
   jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
                                                                     on another host
 
-Exit code: 0 stopped by Ctrl-C, 2 could not run.";
+Exit code: 0 stopped by Ctrl-C, 2 could not run, 130 stopped by a second Ctrl-C.";
 
 /// Share directories of this host with copies on other hosts, over TLS
 #[derive(Args)]
