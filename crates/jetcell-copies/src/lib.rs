@@ -14,7 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
-mod checked_pages;
+mod compared_page_runs;
 mod copy_events;
 mod copy_scan;
 mod copy_state;
@@ -41,7 +41,7 @@ mod streamed_log;
 mod unfinished_states;
 
 pub use crate::activation::{ActivationResult, LossLimit, LossPolicy, activate, activate_as};
-pub use crate::checked_pages::ComparedPageRuns;
+pub use crate::compared_page_runs::ComparedPageRuns;
 pub use crate::copy_scan::{CopyScanOptions, CopyScanProgress, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;
 pub use crate::copy_state::{

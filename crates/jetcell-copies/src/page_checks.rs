@@ -11,7 +11,7 @@ use jetcell_backup::text_file;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-use crate::checked_pages::ComparedPageRuns;
+use crate::compared_page_runs::ComparedPageRuns;
 use crate::error::Result;
 
 /// Name of the file with the results.

@@ -11,7 +11,7 @@ use crate::config::{BLOCK, CHUNK, Config, SimulatedLayout, WriteAnywhereConfig};
 use crate::disk::{OperationId, SimulatedDisk, StartedActivity};
 use crate::drive::{DriveAccess, DriveModel};
 use crate::in_place::{ConcurrentAccesses, DriveGroups};
-use crate::log_drives::SimulatedLogs;
+use crate::simulated_logs::SimulatedLogs;
 use crate::write_anywhere::{DriveCommand, WriteAnywhereVolume};
 
 /// Length in bytes of each run in a sampled rebuild. The ranges between the runs are skipped.

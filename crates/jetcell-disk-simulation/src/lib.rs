@@ -13,7 +13,7 @@
 //! | [`drive_figures`] | comparison of drives with published figures |
 //! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks in place |
 //! | [`write_anywhere`] | a volume that writes whole stripes where there is room |
-//! | `log_drives` | drives for logs |
+//! | `simulated_logs` | drives for logs |
 //! | `engine` | events in simulated time |
 //! | [`timeline`] | the loss and rebuild of a drive, second by second |
 //! | [`experiment`] | runs of all layouts and states |
@@ -37,8 +37,8 @@ pub mod drive_figures;
 mod engine;
 pub mod experiment;
 mod in_place;
-mod log_drives;
 pub mod published;
+mod simulated_logs;
 pub mod timeline;
 pub mod write_anywhere;
 

@@ -15,7 +15,7 @@ mod in_use;
 mod live;
 mod measured_window;
 mod outcome;
-mod process_needs;
+mod process_requirements;
 mod remedy;
 mod terminal;
 mod version;
@@ -60,7 +60,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::size::SizeArgs;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTestArgs, Stress};
 use crate::outcome::{CommandOutcome, print_error};
-use crate::process_needs::ProcessRequirements;
+use crate::process_requirements::ProcessRequirements;
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
 /// allocator is slow.

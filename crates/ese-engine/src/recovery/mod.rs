@@ -11,12 +11,12 @@
 //! checkpoint, and also replays the records that this recovery logged.
 
 mod attach;
-mod copy_findings;
 mod log_changes;
 mod log_recovery;
 mod recovery_set;
 mod redo;
 mod replay;
+mod replay_findings;
 mod replay_window;
 mod replayer;
 #[cfg(test)]
@@ -28,11 +28,11 @@ use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 
-pub use self::copy_findings::{ExchangedPage, PageComparison, ReplayFindings, UnreplayedPage};
 pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
 pub use self::recovery_set::{DiscoveredDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
 pub use self::redo::ComparisonResult;
+pub use self::replay_findings::{ExchangedPage, PageComparison, ReplayFindings, UnreplayedPage};
 use self::replay_window::BufferedRecord;
 pub use self::replayer::{ReplaySummary, Replayer};
 use crate::cache::MemoryGrant;

@@ -13,7 +13,7 @@ mod scrub;
 #[cfg(test)]
 mod tests;
 mod throttle;
-mod zones_ahead;
+mod zone_readahead;
 
 pub use rebuild::RebuildProgress;
 pub use scrub::{ParityMismatch, ScrubReport};

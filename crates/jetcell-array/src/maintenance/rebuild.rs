@@ -174,7 +174,7 @@ impl Array {
     /// recovered. While a zone is computed, members read the next zone and write the previous one.
     fn rebuild(&mut self, rows: Range<u64>, targets: &[RebuildTarget]) -> Result<(u64, u64)> {
         let mut lost = 0;
-        let mut ahead = self.zones_ahead(rows, |array, row, state| {
+        let mut ahead = self.zone_readahead(rows, |array, row, state| {
             let of_slot = |(slot, _): &RebuildTarget| array.config.layout.cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
             let is_available = |array: &mut Array, cell: usize| {

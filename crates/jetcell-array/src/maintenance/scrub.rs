@@ -101,7 +101,7 @@ impl Array {
     /// Checks rows. Returns the end of the checked rows.
     fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<u64> {
         let all: Vec<usize> = (0..self.config.layout.slots).collect();
-        let mut ahead = self.zones_ahead(rows, |_, _, _| all.clone());
+        let mut ahead = self.zone_readahead(rows, |_, _, _| all.clone());
         while let Some(states) = ahead.next(self) {
             for (row, state) in states {
                 self.scrub_row(row, &state, report)?;

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
-use super::life::{AfterLossAction, LossSimulation, SimulatedDriveSet};
+use super::drive_set::{AfterLossAction, LossSimulation, SimulatedDriveSet};
 use crate::Error;
 
 /// Number of lives per block. Each block is simulated by a single thread.

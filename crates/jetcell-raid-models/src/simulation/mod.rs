@@ -1,6 +1,6 @@
 //! Monte Carlo simulation with age-dependent rates, which the Markov models cannot represent.
 //!
-//! [`weibull`] and [`event_distributions`] define the time distributions, [`life`] simulates one set of drives, and
+//! [`weibull`] and [`event_distributions`] define the time distributions, [`drive_set`] simulates one set of drives, and
 //! [`estimate`] simulates many.
 //!
 //! The rules are those of the general chain. When a drive fails, the set loses data if the number of failed drives,
@@ -8,11 +8,11 @@
 //! loss. Scrubs continue while drives are missing. A rebuild does not repair other drives' defects. A replacement
 //! drive starts at age 0.
 
+pub mod drive_set;
 pub mod estimate;
 pub mod event_distributions;
-pub mod life;
 pub mod weibull;
 
+pub use drive_set::{AfterLossAction, LossSimulation};
 pub use estimate::{LossEstimate, SimulationSettings};
 pub use event_distributions::{DistributionShapes, EventDistributions};
-pub use life::{AfterLossAction, LossSimulation};

@@ -22,7 +22,7 @@ pub(super) struct ZoneReadahead<'n> {
 
 impl Array {
     /// Starts to read the needed cells of rows, which are in ascending order.
-    pub(super) fn zones_ahead<'n>(
+    pub(super) fn zone_readahead<'n>(
         &mut self,
         rows: Range<u64>,
         needed: impl Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n,
