@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advised_errors;
 mod colour;
 mod commands;
 mod console;
@@ -14,9 +15,11 @@ mod disabled_command;
 mod in_use;
 mod live;
 mod measured_window;
+mod os_advice;
 mod outcome;
 mod process_requirements;
 mod remedy;
+mod shared;
 mod terminal;
 mod version;
 
@@ -37,12 +40,8 @@ use crate::commands::copies::CopiesArgs;
 use crate::commands::disk::DiskCommand;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::dump::DumpCommand;
-#[cfg(feature = "lab")]
-use crate::commands::durability::DurabilityTestArgs;
 use crate::commands::events::EventsArgs;
 use crate::commands::export::ExportArgs;
-#[cfg(feature = "lab")]
-use crate::commands::filesystems::CompareFilesystemsArgs;
 #[cfg(feature = "fleet")]
 use crate::commands::fleet::FleetCommand;
 use crate::commands::maintain::MaintainArgs;
@@ -58,7 +57,7 @@ use crate::commands::restore::RestoreArgs;
 use crate::commands::serve::ServeArgs;
 #[cfg(feature = "sizing")]
 use crate::commands::size::SizeArgs;
-use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTestArgs, Stress};
+use crate::commands::test::TestCommand;
 use crate::outcome::{CommandOutcome, print_error};
 use crate::process_requirements::ProcessRequirements;
 
@@ -79,33 +78,6 @@ Examples:
 jetcell COMMAND --help has examples of each command.
 Exit code: 0 good, 1 findings or a failed verdict, 2 could not run.";
 
-const DUMP_EXAMPLES: &str = "\
-Examples:
-  jetcell dump header priv1.edb
-      state of a database, and the logs that it needs
-  jetcell dump schema --table MSysLocales priv1.edb
-      columns and indexes of a table
-  jetcell dump log --page 13 E0000000042.log
-      changes to a page in a log
-
-Exit code: 0 shown, 1 part of the file is damaged, 2 could not run.";
-
-const TEST_EXAMPLES: &str = "\
-Examples:
-  jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
-      a first test: one database of 1 GiB, measured for a minute
-
-  jetcell test stress --dir jetcell-run --open --duration 10m
-      detects drift in ten minutes; without --duration, in a day
-  jetcell test backup --dir jetcell-run --open
-      reads and verifies all pages, as a backup does
-  jetcell test recovery --dir jetcell-run --open --logs 50
-      generates 50 logs under load, and replays them
-  jetcell test durability /mnt/tested/run --witness tcp:otherhost:9200
-      writes until the power is cut, and reports acknowledged writes to another host
-
-jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
-
 /// Test storage with a real ESE database engine, and check, dump and export ESE files
 #[derive(Parser)]
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
@@ -123,7 +95,7 @@ enum JetcellCommand {
     /// Verify databases, logs, checkpoints and flush maps
     Check(Box<CheckArgs>),
     /// Show the contents of a database, log, checkpoint or flush map
-    #[command(subcommand, after_help = DUMP_EXAMPLES)]
+    #[command(subcommand, after_help = commands::dump::EXAMPLES)]
     Dump(Box<DumpCommand>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     #[cfg(feature = "sizing")]
@@ -152,8 +124,8 @@ enum JetcellCommand {
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(ExportArgs),
     /// Test storage: run a load, measure, verify and judge the result
-    #[command(subcommand, after_help = TEST_EXAMPLES)]
-    Test(TestSubcommand),
+    #[command(subcommand, after_help = commands::test::EXAMPLES)]
+    Test(TestCommand),
     /// Test many hosts together, with one test and one verdict
     #[cfg(feature = "fleet")]
     #[command(subcommand, after_help = commands::fleet::EXAMPLES)]
@@ -191,51 +163,6 @@ enum JetcellCommand {
     Completions(CompletionsArgs),
     /// Write manual pages
     Man(ManualArgs),
-}
-
-#[derive(Subcommand)]
-enum TestSubcommand {
-    /// Run a mail load on ESE databases and judge throughput and latency
-    ///
-    /// Create ESE databases, run a mail load on them, verify every page and judge the storage
-    Performance(Box<StorageTestArgs<Performance>>),
-    /// Run a mail load for 24 hours and judge it with lenient limits; it can be continued after a crash
-    ///
-    /// Run a mail load on ESE databases for a day, verify every page, judge the storage and detect drift
-    Stress(Box<StorageTestArgs<Stress>>),
-    /// Read and verify all pages as a backup does, and measure the rate
-    ///
-    /// Read the pages of all ESE databases concurrently, verify each page, and show the rate, with or without a
-    /// concurrent load
-    Backup(Box<StorageTestArgs<Backup>>),
-    /// Generate logs under load and measure how fast they are replayed
-    ///
-    /// Generate logs with a mail load on ESE databases, restore the databases to their earlier state, replay the logs
-    /// and verify every page
-    Recovery(Box<StorageTestArgs<Recovery>>),
-    /// Let passive copies follow a load, and compare their I/O with that of the active side
-    ///
-    /// Seed passive copies of ESE databases under a mail load, make them follow and catch up, and compare the I/O of
-    /// both sides
-    Replication(Box<StorageTestArgs<Replication>>),
-    /// Test whether storage keeps acknowledged writes when the power is cut
-    ///
-    /// Write to storage until it is cut off, report acknowledged writes to a witness on another host, and verify them
-    /// after the cut
-    #[cfg(feature = "lab")]
-    Durability(Box<DurabilityTestArgs>),
-    /// Test whether storage keeps acknowledged writes when the power is cut (not in this build: feature lab)
-    #[cfg(not(feature = "lab"))]
-    Durability(disabled_command::DisabledCommand),
-    /// Run the mail load on several file systems alternately, and compare them
-    ///
-    /// Run the mail load on directories of several file systems alternately, until the difference can be
-    /// distinguished from noise
-    #[cfg(feature = "lab")]
-    Filesystems(Box<CompareFilesystemsArgs>),
-    /// Run the mail load on several file systems alternately, and compare them (not in this build: feature lab)
-    #[cfg(not(feature = "lab"))]
-    Filesystems(disabled_command::DisabledCommand),
 }
 
 impl JetcellCommand {
@@ -335,19 +262,7 @@ fn main() -> ExitCode {
         JetcellCommand::Maintain(command) => command.run(),
         JetcellCommand::Restore(command) => command.run(),
         JetcellCommand::Export(command) => command.run(),
-        JetcellCommand::Test(TestSubcommand::Performance(command)) => command.run(),
-        JetcellCommand::Test(TestSubcommand::Stress(command)) => command.run(),
-        JetcellCommand::Test(TestSubcommand::Backup(command)) => command.run(),
-        JetcellCommand::Test(TestSubcommand::Recovery(command)) => command.run(),
-        JetcellCommand::Test(TestSubcommand::Replication(command)) => command.run(),
-        #[cfg(feature = "lab")]
-        JetcellCommand::Test(TestSubcommand::Durability(command)) => command.run(),
-        #[cfg(not(feature = "lab"))]
-        JetcellCommand::Test(TestSubcommand::Durability(command)) => command.run("test durability", "lab"),
-        #[cfg(feature = "lab")]
-        JetcellCommand::Test(TestSubcommand::Filesystems(command)) => command.run(),
-        #[cfg(not(feature = "lab"))]
-        JetcellCommand::Test(TestSubcommand::Filesystems(command)) => command.run("test filesystems", "lab"),
+        JetcellCommand::Test(command) => command.run(),
         #[cfg(feature = "fleet")]
         JetcellCommand::Fleet(command) => command.run(),
         #[cfg(not(feature = "fleet"))]

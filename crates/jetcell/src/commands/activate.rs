@@ -15,12 +15,10 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use crate::commands::copies::{explain_copy_error, format_time};
-use crate::commands::remote::{
-    CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error,
-};
+use crate::commands::copies::format_time;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error};
 
 const EXAMPLES: &str = "\
 The instance must be stopped or must have crashed. Its last logs, including the current log, are copied, and nothing is lost. The
@@ -123,7 +121,7 @@ impl ActivateArgs {
                 return Err(format!("{}: {what}", directory.display()).into());
             }
             let directory = absolute(directory)?;
-            let Some(state) = CopyState::read(&*here, &directory).map_err(explain_copy_error)? else {
+            let Some(state) = CopyState::read(&*here, &directory)? else {
                 let what = format!("{} is not a copy; specify the directory of a copy", directory.display());
                 return Err(what.into());
             };
@@ -140,7 +138,7 @@ impl ActivateArgs {
                 Err(error @ CopyError::Refused(_)) if at < last => {
                     console::print_note(&format!("not activated: {error}"));
                 }
-                activated => return activated.map_err(explain_copy_error),
+                activated => return activated.map_err(CommandError::from),
             }
         }
         Err("specify the directory of a copy".into())

@@ -14,7 +14,19 @@ use jetcell_vfs::RealOptions;
 
 use crate::console;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::CommandOutcome;
+
+/// Examples shown below the list of kinds.
+pub const EXAMPLES: &str = "\
+Examples:
+  jetcell dump header priv1.edb
+      state of a database, and the logs that it needs
+  jetcell dump schema --table MSysLocales priv1.edb
+      columns and indexes of a table
+  jetcell dump log --page 13 E0000000042.log
+      changes to a page in a log
+
+Exit code: 0 shown, 1 part of the file is damaged, 2 could not run.";
 
 /// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
@@ -287,7 +299,7 @@ impl DumpLogArgs {
     }
 }
 
-fn range(text: &str) -> Result<RangeInclusive<u32>, CommandError> {
+fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a page number"));
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
@@ -296,16 +308,11 @@ fn range(text: &str) -> Result<RangeInclusive<u32>, CommandError> {
     if first == 0 {
         return Err("pages are numbered from 1".into());
     }
-    if first <= last {
-        Ok(first..=last)
-    } else {
-        Err(format!("the range {text} ends before it starts").into())
-    }
+    if first <= last { Ok(first..=last) } else { Err(format!("the range {text} ends before it starts")) }
 }
 
-fn kind(text: &str) -> Result<u8, CommandError> {
+fn kind(text: &str) -> Result<u8, String> {
     text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
         format!("`{text}` is not a record type; `jetcell dump log --stats FILE` lists the types in a log")
-            .into()
     })
 }

@@ -16,11 +16,10 @@ use jetcell_input::quantity::ByteRate;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use crate::commands::copies::explain_copy_error;
-use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
-use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
+use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "\
 A full reseed copies the databases again; the side in --from must be stopped for that. An incremental reseed patches only the pages
@@ -102,7 +101,7 @@ impl ReseedArgs {
             Err(error) if self.or_full && error.needs_full_reseed() => {
                 self.fall_back(&places, &files, &to, &error)?;
             }
-            patched => patched.map_err(explain_copy_error)?,
+            patched => patched?,
         }
         Ok(CommandOutcome::Good)
     }
@@ -175,13 +174,13 @@ impl ReseedArgs {
     fn seed(&self, places: &CommandFileSystems, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
         let (vfs, cancel) = (places.vfs(), places.cancellation().clone());
         cancel_on_signals(&cancel)?;
-        let set = RecoverySet::find(vfs, from).map_err(|error| explain_copy_error(error.into()))?;
-        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set).map_err(explain_copy_error)?);
+        let set = RecoverySet::find(vfs, from)?;
+        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
         let (bar, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel);
         let backup = BackupOptions { pace, ..BackupOptions::default() };
         let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, replace_existing: true });
         drop(bar);
-        let seeded = seeded.map_err(explain_copy_error)?;
+        let seeded = seeded?;
         let copied = human_bytes(seeded.copied_bytes);
         let text = printable_rows([
             format!("{}: reseeded with {copied} from {}", self.to.display(), source.address()),

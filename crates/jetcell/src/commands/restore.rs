@@ -10,11 +10,12 @@ use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use serde_json::json;
 
-use crate::commands::backup::{backup_list, explain_backup_error, refuse_inside, vfs};
-use crate::commands::replay_end::{ReplayEnd, until};
-use crate::commands::transfer_progress::TransferProgress;
+use crate::commands::backup::backup_list;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::{refuse_inside, vfs};
+use crate::shared::replay_end::{ReplayEnd, until};
+use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "Specify a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
 logs, and unfinished transactions are rolled back. Nothing is used before its checksum is verified. If the restore is already
@@ -94,12 +95,12 @@ impl RestoreArgs {
             if self.to.join(RESTORE_MARKER).exists() {
                 format!(
                     "{}; {} is incomplete: repeat the restore",
-                    explain_backup_error(&error),
+                    CommandError::from(error).full_text(),
                     self.to.display()
                 )
                 .into()
             } else {
-                explain_backup_error(&error)
+                CommandError::from(error)
             }
         })?;
         console::print_json_or_text(

@@ -13,9 +13,9 @@ use jetcell_remote::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::commands::remote::{confined_vfs, links_in, token_in};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::{confined_vfs, links_in, token_in};
 
 const EXAMPLES: &str = "\
 Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the

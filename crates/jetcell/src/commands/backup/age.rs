@@ -8,9 +8,9 @@ use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use crate::commands::backup::backup_list::{CompleteBackup, find_backups};
-use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::vfs;
 
 /// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
 /// than `most`.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use jetcell_backup::{BackupManifest, BackupState};
 use jetcell_vfs::Vfs;
 
-use crate::commands::backup::explain_backup_error;
 use crate::outcome::CommandError;
 
 /// A complete backup, with its directory and manifest.
@@ -86,7 +85,7 @@ pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList, 
             }
             Ok(BackupState::NotABackup) => {}
             Err(error) => {
-                let why = explain_backup_error(&error).to_string();
+                let why = CommandError::from(error).full_text();
                 found.unusable.push((directory, why));
             }
         }

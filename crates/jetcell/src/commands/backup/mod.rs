@@ -14,18 +14,18 @@ use ese_format::LogTime;
 use jetcell_backup::{
     BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
 };
-use jetcell_copies::{CopyError, CopyState, ReplayPause};
+use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use jetcell_vfs::Vfs;
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
-use crate::commands::recover::files;
-use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::{files, refuse_inside, vfs};
+use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
 A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
@@ -129,7 +129,7 @@ impl BackupArgs {
         let copy = self.pause(&vfs)?;
         let mut files = files(&self.from)?;
         if let Some(PausedCopy { directory, state, .. }) = &copy {
-            files.extend(state.first_log(&vfs, directory).map_err(explain_copy_backup_error)?);
+            files.extend(state.first_log(&vfs, directory)?);
         }
         let existed = to.exists();
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
@@ -157,7 +157,7 @@ impl BackupArgs {
                 BackupError::Stopped => {
                     "stopped; the copied data is retained, and the same command continues the backup".into()
                 }
-                error => explain_backup_error(&error),
+                error => CommandError::from(error),
             }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
@@ -175,7 +175,7 @@ impl BackupArgs {
     /// Pauses replay if the source is a passive copy.
     fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, CommandError> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
-            let Some(state) = CopyState::read(&**vfs, from).map_err(explain_copy_backup_error)? else {
+            let Some(state) = CopyState::read(&**vfs, from)? else {
                 continue;
             };
             if self.from.len() > 1 {
@@ -185,7 +185,7 @@ impl BackupArgs {
                 let what = "a copy removes its logs automatically; omit --remove-logs";
                 return Err(format!("{}: {what}", from.display()).into());
             }
-            let pause = jetcell_copies::pause_replay(vfs, from).map_err(explain_copy_backup_error)?;
+            let pause = jetcell_copies::pause_replay(vfs, from)?;
             return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
         }
         Ok(None)
@@ -201,7 +201,7 @@ impl BackupArgs {
         if self.base.is_some() || self.kind().has_pages() {
             return Ok(self.base.clone());
         }
-        let set = RecoverySet::find(vfs, files).map_err(|error| explain_backup_error(&error.into()))?;
+        let set = RecoverySet::find(vfs, files)?;
         let stream = set.signature.to_hex();
         let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
         let fits = |found: &&CompleteBackup| {
@@ -214,50 +214,6 @@ impl BackupArgs {
         let beside = backup_list::find_backups(vfs, to.parent().unwrap_or(Path::new("/")))?;
         let newest = beside.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
         Ok(newest.map(|found| found.directory.clone()))
-    }
-}
-
-/// Opens the machine's file system.
-pub fn vfs() -> Result<Arc<dyn Vfs>, CommandError> {
-    let vfs = RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
-    Ok(Arc::new(vfs))
-}
-
-/// Fails if `inner` is in the directory `outer`, or is that directory.
-pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), CommandError> {
-    let error_with_path = |error: std::io::Error| CommandError::from(format!("{}: {error}", outer.display()));
-    let outer_place = std::fs::canonicalize(outer).map_err(error_with_path)?;
-    let absolute = std::path::absolute(inner).map_err(error_with_path)?;
-    // The path does not need to exist yet.
-    let existing =
-        absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
-    let Some((path, place)) = existing else { return Ok(()) };
-    let place = place.join(absolute.strip_prefix(path).unwrap_or(Path::new("")));
-    if outer_place.is_dir() && place.starts_with(&outer_place) {
-        return Err(
-            format!("{} is inside {}; use a directory outside it", inner.display(), outer.display()).into()
-        );
-    }
-    Ok(())
-}
-
-/// Converts the error to a command error whose message includes ESE's number and name for the error.
-pub fn explain_backup_error(error: &BackupError) -> CommandError {
-    match error.jet_error() {
-        Some((code, name)) => format!("{error} ({name} {code})").into(),
-        None => error.to_string().into(),
-    }
-}
-
-/// Converts a copy's error to a command error whose message includes ESE's number and name for the error.
-pub fn explain_copy_backup_error(error: CopyError) -> CommandError {
-    match error {
-        CopyError::Engine(error) => crate::commands::recover::explain_engine_error(error),
-        CopyError::Backup(BackupError::Stopped) => {
-            "stopped; the copied data is retained, and the same command continues the backup".into()
-        }
-        CopyError::Backup(error) => explain_backup_error(&error),
-        other => other.to_string().into(),
     }
 }
 

@@ -8,10 +8,10 @@ use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
 use serde_json::json;
 
-use crate::commands::backup::{explain_backup_error, vfs};
-use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::shared::files::vfs;
+use crate::shared::transfer_progress::TransferProgress;
 
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
 const METADATA_FILES: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
@@ -58,7 +58,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOu
     let verified = match verified {
         Ok(verified) => verified,
         Err(error) => {
-            print_error(explain_backup_error(&error));
+            print_error(CommandError::from(error));
             return Ok(CommandOutcome::CouldNotRun);
         }
     };

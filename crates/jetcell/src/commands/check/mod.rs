@@ -265,13 +265,11 @@ fn short_time(unit: &str) -> Option<UnitFactor> {
     ["us", "ms", "s"].contains(&unit).then(|| units::microseconds(unit))?
 }
 
-fn throttle(text: &str) -> Result<CheckThrottle, CommandError> {
+fn throttle(text: &str) -> Result<CheckThrottle, String> {
     let pause = THROTTLE_PAUSE.parse_whole(text).map(Duration::from_micros).map(CheckThrottle::Pause);
     let rate = || THROTTLE_RATE.parse_whole(text).ok().filter(|rate| *rate > 0);
     pause.ok().or_else(|| rate().map(CheckThrottle::BytesPerSecond)).ok_or_else(|| {
-        CommandError::from(format!(
-            "could not parse `{text}` as a pause or a rate; try a value such as 5ms or 20MB/s"
-        ))
+        format!("could not parse `{text}` as a pause or a rate; try a value such as 5ms or 20MB/s")
     })
 }
 

@@ -75,7 +75,7 @@ impl CheckOutput for JsonCheckOutput {
     fn finish(&self, sets: &[LogSet], skipped: &[String]) {
         self.bar.clear();
         sets.iter().for_each(|set| line("log-set", set));
-        skipped.iter().for_each(crate::outcome::print_error);
+        skipped.iter().for_each(|line| crate::outcome::print_error(&**line));
     }
 }
 
@@ -137,7 +137,7 @@ impl CheckOutput for TextCheckOutput {
             write_out(&[""]);
         }
         table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(&[row]));
-        skipped.iter().for_each(crate::outcome::print_error);
+        skipped.iter().for_each(|line| crate::outcome::print_error(&**line));
     }
 }
 

@@ -9,10 +9,10 @@ use jetcell_report::{StoredRun, drives_csv, drives_html, drives_markdown, drives
 use jetcell_workload::result::RunResult;
 
 use super::ComparisonFormat;
-use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::CommandError;
+use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
 pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<String, CommandError> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use jetcell_copies::{CopyError, HistoryRelation, LogHistory};
 use serde_json::json;
 
-use super::{explain_copy_error, outcome};
-use crate::commands::remote::CommandFileSystems;
+use super::outcome;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::CommandFileSystems;
 
 /// Prints the relation between the histories in two directories, and the recommended action.
 pub fn print_comparison(
@@ -36,7 +36,7 @@ pub fn print_comparison(
     let paths = [directory.to_path_buf(), other.to_path_buf()];
     let mut files = places.files(&paths)?;
     let compared = places.with_stable_files(&paths, &mut files, compared, is_in_doubt);
-    let (ours, theirs, relation) = compared.map_err(explain_copy_error)?;
+    let (ours, theirs, relation) = compared?;
     let (here, there) = (directory.display(), other.display());
     let is_backup = vfs.exists(&other.join("manifest.json")).unwrap_or(false);
     let first = match relation {

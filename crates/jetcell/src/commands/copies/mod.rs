@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
-use jetcell_copies::{CopyError, CopyLag, CopyPhase, CopyState, health};
+use jetcell_copies::{CopyLag, CopyPhase, CopyState, health};
 use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use self::page_comparison::{PageComparisonState, page_checks};
 pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
-use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,7 +123,7 @@ impl CopiesSide {
         if let Some(connected) = places.connect(directory) {
             connected.map_err(|error| remote_error(directory, &error))?;
         }
-        if let Some(state) = CopyState::read(vfs, directory).map_err(explain_copy_error)? {
+        if let Some(state) = CopyState::read(vfs, directory)? {
             return Ok(CopiesSide::Copy(Box::new(state)));
         }
         CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
@@ -148,8 +148,7 @@ impl CopiesSide {
         let mut copies = Vec::new();
         for base in bases {
             let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
-            let found = CopyRegistration::list(vfs, directory, base)
-                .map_err(|error| explain_copy_error(error.into()))?;
+            let found = CopyRegistration::list(vfs, directory, base)?;
             for (path, registration) in found {
                 // An unreadable registration must not prevent the others from being shown.
                 let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
@@ -297,9 +296,4 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<Stri
     lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
     lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
     lines
-}
-
-/// Converts the error to a command error whose message includes ESE's number and name for the error.
-pub fn explain_copy_error(error: CopyError) -> CommandError {
-    crate::commands::backup::explain_copy_backup_error(error)
 }

@@ -12,9 +12,9 @@ use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
 use super::{CopiesSide, RegisteredCopyReport, copy_json, is_fit, registered_json};
-use crate::commands::remote::CommandFileSystems;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::CommandFileSystems;
 
 const COLUMN_HEADERS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
 

@@ -16,13 +16,13 @@ use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
 use crate::commands::disk::fragmentation::find_databases;
-use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
-};
-use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::load_turns::{
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
+};
+use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,11 +12,11 @@ use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_t
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
-use crate::commands::empty_directory::require_empty;
-use crate::commands::result_directory::store;
-use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::result_directory::store;
+use crate::shared::stored_drive_result::stored_drive_test;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -19,12 +19,12 @@ use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use crate::commands::empty_directory::require_empty;
-use crate::commands::power::above_zero;
-use crate::commands::result_directory::store;
-use crate::commands::storage_test::array_volumes::{ArrayVolumes, resolve_array_directories};
+use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::result_directory::store;
+use crate::shared::tariff::above_zero;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -261,7 +261,7 @@ impl MeasurementOptions {
         drop(shown);
         if let Err(error @ DriveTestError::Stalled { .. }) = &result {
             // Transfers are still in flight, and closing the files would wait for them.
-            print_error(error);
+            print_error(error.to_string());
             std::process::exit(CommandOutcome::CouldNotRun as i32);
         }
         let result = result.map_err(|error| error.to_string())?;

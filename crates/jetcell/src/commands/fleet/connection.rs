@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_fleet::bus::NatsAccess;
 
-use crate::commands::tls_client::TlsClientOptions;
+use crate::shared::tls_client::TlsClientOptions;
 
 /// Options for the connection to a NATS server: address and credentials.
 #[derive(Args, Clone)]

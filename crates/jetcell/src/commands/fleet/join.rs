@@ -16,7 +16,7 @@ use jetcell_workload::{FinishedRun, Verdict};
 
 use super::connection::ConnectionOptions;
 use super::run::DEFAULT_ADDRESS;
-use crate::commands::storage_test::store;
+use crate::commands::test::store;
 use crate::console;
 use crate::live::{MonitorObserver, RunMonitor, RunProgressDisplay};
 use crate::outcome::{CommandError, CommandOutcome, print_error};

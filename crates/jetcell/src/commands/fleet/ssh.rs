@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use clap::Args;
 use jetcell_vfs::check_secret;
 
-use crate::commands::remote::MAX_TOKEN_FILE;
 use crate::outcome::CommandError;
+use crate::shared::remote::MAX_TOKEN_FILE;
 
 /// Options for hosts that are started by ssh.
 #[derive(Args)]

@@ -12,7 +12,7 @@ use jetcell_workload::EventFile;
 use serde_json::json;
 
 use super::{MaintainArgs, MaintainTaskName};
-use crate::commands::copies::{explain_copy_error, scan_json};
+use crate::commands::copies::scan_json;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
@@ -22,7 +22,7 @@ pub(super) fn copy_to_scan<'p>(
     paths: &'p [PathBuf],
 ) -> Result<Option<&'p Path>, CommandError> {
     for path in paths.iter().filter(|path| path.is_dir()) {
-        if CopyState::read(&**vfs, path).map_err(explain_copy_error)?.is_some() {
+        if CopyState::read(&**vfs, path)?.is_some() {
             return match paths {
                 [copy] => Ok(Some(copy)),
                 _ => Err(format!("{} is a copy; specify only its directory", path.display()).into()),
@@ -73,7 +73,7 @@ impl MaintainArgs {
             true
         });
         drop(report);
-        let scan = scan.map_err(explain_copy_error)?;
+        let scan = scan?;
         let complete = !stop.is_cancelled();
         console::print_json_or_text(
             self.json,

@@ -22,10 +22,10 @@ use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::output::DatabaseMaintenanceResult;
 use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
-use crate::commands::backup::vfs;
-use crate::commands::recover::{explain_engine_error, files, log_directory};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::vfs;
+use crate::shared::files::{files, log_directory};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -190,7 +190,7 @@ impl MaintainArgs {
         if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
             return self.scan_copy(&vfs, copy);
         }
-        let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explain_engine_error)?;
+        let set = RecoverySet::find(&vfs, &files(&self.paths)?)?;
         let Some(first) = set.databases.first() else {
             return Err("found no database matching these logs; also specify the database file".into());
         };
@@ -213,7 +213,7 @@ impl MaintainArgs {
         let mut paths = DatabasePaths::default();
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
-        let instance = Instance::open(of_instance).map_err(explain_engine_error)?;
+        let instance = Instance::open(of_instance)?;
         let (mut attached, unattached) = places.attach(&instance, &set);
         schedule.run(&instance, &mut attached, &stop);
         let results = attached
@@ -222,7 +222,7 @@ impl MaintainArgs {
             .chain(unattached.into_iter().map(DatabaseMaintenanceResult::from_unattached));
         let results: Vec<DatabaseMaintenanceResult> = results.collect();
         drop(attached);
-        let closed = instance.shutdown().map_err(explain_engine_error);
+        let closed = instance.shutdown().map_err(CommandError::from);
         let outcome = output::show(&results, schedule.visible_tasks(), self.json);
         closed.map(|()| outcome)
     }

@@ -13,7 +13,6 @@ use ese_engine::{
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, parent_directory};
 
-use crate::commands::recover::explain_engine_error;
 use crate::console;
 use crate::outcome::{CommandError, print_error};
 
@@ -89,7 +88,7 @@ impl MaintenanceSlots {
     ) -> (Vec<MaintainedDatabase>, Vec<UnattachedDatabase>) {
         let (mut attached, mut unattached) = (Vec::new(), Vec::new());
         for (found, place) in set.databases.iter().zip(self.0) {
-            match instance.attach(&found.path, 256).map_err(explain_engine_error) {
+            match instance.attach(&found.path, 256).map_err(CommandError::from) {
                 Ok(database) => {
                     attached.push(MaintainedDatabase {
                         database,
@@ -99,9 +98,9 @@ impl MaintenanceSlots {
                     });
                 }
                 Err(what) => {
-                    print_error(&what);
+                    what.print();
                     unattached
-                        .push(UnattachedDatabase { path: found.path.clone(), failure: what.to_string() });
+                        .push(UnattachedDatabase { path: found.path.clone(), failure: what.full_text() });
                 }
             }
         }
@@ -127,7 +126,7 @@ pub(super) struct MaintainedDatabase {
 impl MaintainedDatabase {
     fn record_failure(&mut self, what: impl Display) {
         let what = format!("{what}; the same command resumes the work on this database");
-        print_error(&what);
+        print_error(&*what);
         self.failure = Some(what);
     }
 }
@@ -200,11 +199,11 @@ impl MaintenanceSchedule {
             };
             if self.shrink && !stop.is_cancelled() {
                 begins("truncating the free end");
-                one.space.shrink = Some(instance.shrink(&one.database).map_err(explain_engine_error)?);
+                one.space.shrink = Some(instance.shrink(&one.database)?);
             }
             if self.trim && !stop.is_cancelled() {
                 begins("punching holes");
-                one.space.trim = Some(instance.trim(&one.database).map_err(explain_engine_error)?);
+                one.space.trim = Some(instance.trim(&one.database)?);
             }
             Ok(())
         });
@@ -228,7 +227,7 @@ impl MaintenanceSchedule {
             let window = self.window_for(usize::from(self.scan.is_some()) + task, &one.place)?;
             let turn = one.place.disk_turn.clone();
             let options = DefragOptions { turn, window, ..self.defragmentations[task].clone() };
-            instance.start_defragmentation(&one.database, options).map(|_| ()).map_err(explain_engine_error)
+            instance.start_defragmentation(&one.database, options).map(|_| ()).map_err(CommandError::from)
         });
     }
 
@@ -237,7 +236,7 @@ impl MaintenanceSchedule {
         for_each_without_failure(attached, |one| {
             let window = self.window_for(0, &one.place)?;
             let options = ScanOptions { turn: one.place.disk_turn.clone(), window, ..options.clone() };
-            instance.start_maintenance(&one.database, options).map(|_| ()).map_err(explain_engine_error)
+            instance.start_maintenance(&one.database, options).map(|_| ()).map_err(CommandError::from)
         });
     }
 }

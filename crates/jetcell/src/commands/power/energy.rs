@@ -8,12 +8,12 @@ use jetcell_power::{EnergyEstimate, EnergyUse, MeterScope, PowerLog};
 use jetcell_report::{ReportCell, ReportTable, StoredRun, table_text, tables_html, tables_markdown, wrap};
 use serde_json::json;
 
-use super::tariff::{TariffOptions, above_zero};
-use crate::commands::empty_directory::require_empty;
-use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
 use crate::measured_window::measured_window;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::result_directory::store;
+use crate::shared::tariff::{TariffOptions, above_zero};
 
 const EXAMPLES: &str = "\
 A log is a CSV file with a time column (unix_ms, unix_seconds, or time as RFC 3339) and a column watts, joules or kwh; joules and kwh

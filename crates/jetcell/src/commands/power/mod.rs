@@ -2,16 +2,9 @@
 
 mod energy;
 mod record;
-mod recording;
-mod tariff;
 
 use clap::Subcommand;
 use jetcell_power::detect_meters;
-
-pub use self::recording::{PowerRecording, RecordingThread};
-pub use self::tariff::TariffOptions;
-#[cfg(feature = "lab")]
-pub use self::tariff::above_zero;
 
 use self::energy::ShowEnergyArgs;
 use self::record::RecordPowerArgs;

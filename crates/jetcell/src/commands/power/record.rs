@@ -10,8 +10,8 @@ use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_power::{MeterKind, MeterScope};
 use jetcell_workload::units::TimeSpan;
 
-use super::recording::PowerRecording;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::power_recording::PowerRecording;
 
 const EXAMPLES: &str = "\
 Meters:

@@ -15,9 +15,9 @@ use super::array_directory::{ArrayDirectory, absolute};
 use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::running_array::{ArrayEventSeverity, add_event};
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::vfs;
 
 const EXAMPLES: &str = "\
 Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16 data

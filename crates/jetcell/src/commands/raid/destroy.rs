@@ -9,9 +9,9 @@ use serde_json::json;
 use super::array_directory::ArrayDirectory;
 use super::member_file::is_link_to_file;
 use super::output_options::OutputOptions;
-use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::vfs;
 
 /// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::array_directory::ArrayDirectory;
 use super::maintenance::ZONE_BYTES;
-use crate::commands::backup::vfs;
-use crate::commands::raid_reliability::ReliabilityOptions;
+use crate::commands::raid::reliability::ReliabilityOptions;
 use crate::outcome::CommandError;
+use crate::shared::files::vfs;
 
 /// Maximum number of bytes that are read from the event file.
 const MAX_EVENTS: u64 = 64 << 20;

@@ -18,9 +18,9 @@ use super::operation_context::{OperationContext, OperationResult};
 use super::running_array::ArrayStartOptions;
 use super::scrub::RaidScrubArgs;
 use super::snapshot::{CloneSnapshotArgs, ListSnapshotsArgs, SnapshotChange, SnapshotCommand};
-use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::transfer_progress::TransferProgress;
 
 impl ArrayStartOptions {
     /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.

@@ -14,9 +14,9 @@ use jetcell_workload::EventFile;
 use serde_json::{Value, json};
 
 use super::array_directory::{ArrayDirectory, find_locked_member};
-use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::CommandError;
+use crate::shared::files::vfs;
 
 /// Options for starting an array.
 #[derive(Args)]

@@ -17,9 +17,9 @@ use super::array_directory::{ArrayDirectory, find_locked_member};
 use super::output_options::transfers_json;
 use super::running_array::{describe_exclusion, state_name};
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::vfs;
 
 const EXAMPLES: &str = "\
 A rebuild or scrub in another process records its progress at least every few seconds. It also records member transfers and defects,

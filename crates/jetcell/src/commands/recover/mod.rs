@@ -18,17 +18,16 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
 
-pub use self::options::files;
 use self::options::mapping;
 use self::report::{
     IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, ReplayedGenerations, ReplayedPages,
 };
 use self::working_set::WorkingSet;
-pub use self::working_set::log_directory;
-use crate::commands::replay_end::{ReplayEnd, until};
 use crate::console;
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::files::{files, log_directory};
+use crate::shared::replay_end::{ReplayEnd, until};
 
 const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
 anything is changed. Without --in-place, the command works on a copy, and the specified files are not changed.
@@ -149,25 +148,25 @@ impl RecoverArgs {
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();
         named.dedup();
-        let set = RecoverySet::find(vfs, &named).map_err(explain_engine_error)?;
+        let set = RecoverySet::find(vfs, &named)?;
         let until = match self.until {
-            Some(until) => until.position(vfs, &set).map_err(explain_engine_error)?,
+            Some(until) => until.position(vfs, &set)?,
             None => LogPosition::MAX,
         };
         let mut plan = set.plan(until);
         let mut lost = Vec::new();
         if let Some((path, first, last)) = plan.required.take() {
-            return Err(explain_engine_error(Error::LogsMissing { path, required: (first, last) }));
+            return Err(CommandError::from(Error::LogsMissing { path, required: (first, last) }));
         }
         let newest = |plan: &RecoveryPlan| plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
         let stored = set.logs.last_key_value().map_or(Generation(0), |(last, _)| *last);
         if let Some(generation) = plan.missing.take() {
             if !self.allow_loss || plan.logs.is_empty() {
                 if let Some(error) = foreign_log(&set, &plan, generation) {
-                    return Err(explain_engine_error(error));
+                    return Err(CommandError::from(error));
                 }
                 let directory = self.paths.first().cloned().unwrap_or_default();
-                return Err(explain_engine_error(Error::LogMissing { path: directory, generation }));
+                return Err(CommandError::from(Error::LogMissing { path: directory, generation }));
             }
             lost.push(LostGenerations {
                 first: generation.0,
@@ -178,7 +177,7 @@ impl RecoverArgs {
             let first = newest(&plan).next();
             if !self.allow_loss {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
-                return Err(explain_engine_error(Error::CommittedLogsMissing {
+                return Err(CommandError::from(Error::CommittedLogsMissing {
                     path,
                     committed: (first, committed),
                 }));
@@ -190,21 +189,21 @@ impl RecoverArgs {
                 Ok(creates) => break creates,
                 Err(error) => error,
             };
-            let Error::Log { position, .. } = &error else { return Err(explain_engine_error(error)) };
+            let Error::Log { position, .. } = &error else { return Err(CommandError::from(error)) };
             let bad = position.generation;
             let needed = |path: &&ese_engine::DiscoveredDatabase| {
                 path.header.state == DatabaseState::DirtyShutdown && path.header.gen_max_required >= bad
             };
             let first = plan.logs.first().map_or(Generation(0), |(first, _)| *first);
             if !self.allow_loss || bad <= first || set.databases.iter().any(|database| needed(&database)) {
-                return Err(explain_engine_error(error));
+                return Err(CommandError::from(error));
             }
             lost.clear();
             lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.to_string() });
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
         if set.databases.is_empty() && !creates {
-            return Err(explain_engine_error(no_database(&plan)));
+            return Err(CommandError::from(no_database(&plan)));
         }
         Ok(PreparedRecovery { set, plan, until, lost })
     }
@@ -226,7 +225,7 @@ impl RecoverArgs {
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
             progress("running a trial recovery without changes");
-            self.run_replay(&trial, set, &work, *until).map_err(explain_engine_error)?;
+            self.run_replay(&trial, set, &work, *until)?;
         }
         let mut work = if self.in_place {
             WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?
@@ -234,7 +233,7 @@ impl RecoverArgs {
             let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
             WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
         };
-        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explain_engine_error)?;
+        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until)?;
         work.keep(set.base_name)?;
         report.directory = Some(work.directory.clone());
         report.position = Some(replayed.position.to_string());
@@ -347,22 +346,6 @@ fn no_database(plan: &RecoveryPlan) -> Error {
             .to_string();
     let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
     Error::Attachment { path, fault: AttachmentErrorKind::Missing, what }
-}
-
-/// Converts the error to a command error whose message includes ESE's name and number for the error, and the next
-/// step.
-pub fn explain_engine_error(error: Error) -> CommandError {
-    let advice = match &error {
-        Error::LogsMissing { .. } => "; restore them, or use an older copy of the database",
-        Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
-            "; restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
-        }
-        Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
-            "; use --map OLD=NEW to specify the location of a database"
-        }
-        _ => "",
-    };
-    format!("{error} ({} {}){advice}", error.jet_name(), error.jet_code()).into()
 }
 
 fn state(header: &DatabaseHeader) -> String {

@@ -13,6 +13,7 @@ use jetcell_vfs::{
 use jetcell_workload::EventFile;
 
 use crate::outcome::CommandError;
+use crate::shared::files::log_directory;
 
 /// Everything that a recovery works on: the log directory, the logs to replay, and the database paths.
 pub struct WorkingSet {
@@ -197,16 +198,6 @@ impl WorkingSet {
     pub fn is_copy(&self) -> bool {
         self.copies.is_some()
     }
-}
-
-/// Returns the directory that contains the planned logs.
-pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, CommandError> {
-    let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
-    let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
-    if directories.iter().any(|other| other != directory) {
-        return Err("the logs are in several directories; to recover into a copy, use --into".into());
-    }
-    Ok(directory.to_path_buf())
 }
 
 /// Renames a file. Fails if that would replace another file.

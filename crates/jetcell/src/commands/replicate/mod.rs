@@ -22,12 +22,12 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::scanner::{ContinuousScanOptions, CopyScanner};
-use crate::commands::copies::{self, explain_copy_error};
-use crate::commands::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
-use crate::commands::transfer_progress::TransferProgress;
+use crate::commands::copies;
 use crate::console;
 use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
 use crate::outcome::{CommandError, CommandOutcome};
+use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
+use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "\
 If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
@@ -136,7 +136,7 @@ impl ReplicateArgs {
         if let Some(server) = &server {
             console::print_note(&format!("Metrics: {}", server.url()));
         }
-        let known = CopyState::read(&*vfs, &self.to).map_err(explain_copy_error)?;
+        let known = CopyState::read(&*vfs, &self.to)?;
         let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::CopyPhase::Seeding);
         let source = match &known {
             Some(state) if is_seeded => self.source_of(&places, state)?,
@@ -159,13 +159,12 @@ impl ReplicateArgs {
             events: Some(events.clone()),
             ..ReplayOptions::default()
         };
-        let mut copy =
-            Replicator::open(&vfs, &self.to, Box::new(source), options).map_err(explain_copy_error)?;
+        let mut copy = Replicator::open(&vfs, &self.to, Box::new(source), options)?;
         let order = ContinuousScanOptions { pause: self.scan_pause.0, once: self.once, events };
         let scanner = self.scan.then(|| CopyScanner::start(&vfs, &self.to, order)).transpose()?;
         let followed = self.follow(&mut copy, &cancel, &monitor, scanner.as_ref());
         let scanned = scanner.map_or(Ok(()), CopyScanner::stop);
-        let state = copy.stop().map_err(explain_copy_error)?;
+        let state = copy.stop()?;
         followed.and(scanned)?;
         copies::show_copy(&vfs, &self.to, &state, self.json);
         Ok(CommandOutcome::Good)
@@ -186,7 +185,7 @@ impl ReplicateArgs {
             // The other directories contain only databases, which were needed only for seeding.
             let mut with_logs = Vec::new();
             for directory in found {
-                if directory.has_logs().map_err(explain_copy_error)? {
+                if directory.has_logs()? {
                     with_logs.push(directory);
                 }
             }
@@ -224,7 +223,7 @@ impl ReplicateArgs {
         loop {
             match self.seed_from(places.vfs(), &files, &to, cancel) {
                 Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
-                    console::print_note(&format!("waiting: {}", explain_copy_error(error)));
+                    console::print_note(&format!("waiting: {}", CommandError::from(error).full_text()));
                     cancel.sleep(pause);
                     pause = (pause * 2).min(MAX_PAUSE);
                     // A log may have been closed in the meantime.
@@ -235,7 +234,7 @@ impl ReplicateArgs {
                         if !existed {
                             remove_seed_markers(places.vfs(), &self.to);
                         }
-                        explain_copy_error(error)
+                        CommandError::from(error)
                     });
                 }
             }
@@ -274,11 +273,11 @@ impl ReplicateArgs {
         let mut told = Instant::now();
         let mut waiting = String::new();
         while !cancel.is_cancelled() {
-            let step = copy.step().map_err(explain_copy_error)?;
+            let step = copy.step()?;
             monitor.update(CopyFigures::from_replication(&self.to, copy, step.waiting.is_some()));
             if let Some(error) = &step.waiting {
                 if self.once {
-                    return Err(explain_copy_error(error.clone()));
+                    return Err(CommandError::from(error.clone()));
                 }
                 // Each error is reported only once, no matter how long it lasts.
                 let now = error.to_string();

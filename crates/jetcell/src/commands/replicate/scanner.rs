@@ -11,7 +11,6 @@ use jetcell_host::Cancellation;
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
-use crate::commands::copies::explain_copy_error;
 use crate::console;
 use crate::outcome::CommandError;
 
@@ -64,7 +63,7 @@ impl CopyScanner {
                     true
                 });
                 *shown.lock() = None;
-                match scanned.map_err(explain_copy_error) {
+                match scanned.map_err(CommandError::from) {
                     Ok(_) if once => return Ok(()),
                     Ok(_) => said.clear(),
                     Err(failure) if once => return Err(failure),

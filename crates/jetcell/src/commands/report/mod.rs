@@ -9,9 +9,9 @@ use jetcell_input::Printable;
 use jetcell_report::StoredRun;
 use jetcell_workload::Verdict;
 
-use crate::commands::run_list;
 use crate::console::{self, print, print_json};
 use crate::outcome::CommandOutcome;
+use crate::shared::run_list;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use jetcell_vfs::read_input;
 use serde_json::Value;
 
 use super::super::measured_options::MeasuredOptions;
-use crate::commands::raid_reliability::ReliabilityOptions;
+use crate::commands::raid::reliability::ReliabilityOptions;
 use crate::outcome::CommandError;
 
 /// Maximum size in bytes of a result file.

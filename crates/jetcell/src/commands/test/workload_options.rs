@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use jetcell_workload::Options;
 use jetcell_workload::profile::{OptionInfo, OptionKind};
 
-use super::kind::TestCommand;
+use super::kind::StorageTestCommand;
 
 /// Options for the workload of a storage test.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct WorkloadOptions<T> {
     test: PhantomData<T>,
 }
 
-fn options_of<T: TestCommand>() -> impl Iterator<Item = &'static OptionInfo> {
+fn options_of<T: StorageTestCommand>() -> impl Iterator<Item = &'static OptionInfo> {
     Options::table().filter(|option| T::KIND.has_option(option))
 }
 
@@ -43,7 +43,7 @@ fn argument(option: &'static OptionInfo) -> Arg {
     }
 }
 
-impl<T: TestCommand> Args for WorkloadOptions<T> {
+impl<T: StorageTestCommand> Args for WorkloadOptions<T> {
     fn augment_args(command: Command) -> Command {
         command.args(options_of::<T>().map(argument))
     }
@@ -53,7 +53,7 @@ impl<T: TestCommand> Args for WorkloadOptions<T> {
     }
 }
 
-impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
+impl<T: StorageTestCommand> FromArgMatches for WorkloadOptions<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadOptions<T>, Error> {
         let mut options = WorkloadOptions { options: Options::default(), test: PhantomData };
         options.update_from_arg_matches(matches)?;
@@ -75,12 +75,16 @@ impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, Stress};
+    use crate::commands::test::backup::BackupTest;
+    use crate::commands::test::performance::PerformanceTest;
+    use crate::commands::test::recovery::RecoveryTest;
+    use crate::commands::test::replication::ReplicationTest;
+    use crate::commands::test::stress::StressTest;
 
     fn parsed(words: &[&str]) -> Result<Options, Error> {
-        let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
+        let command = WorkloadOptions::<PerformanceTest>::augment_args(Command::new("performance"));
         let matches = command.try_get_matches_from([&["performance"], words].concat())?;
-        Ok(WorkloadOptions::<Performance>::from_arg_matches(&matches)?.options)
+        Ok(WorkloadOptions::<PerformanceTest>::from_arg_matches(&matches)?.options)
     }
 
     #[test]
@@ -103,13 +107,13 @@ mod tests {
 
     #[test]
     fn each_test_has_only_relevant_options_without_duplicates() {
-        fn names<T: TestCommand>() -> Vec<String> {
+        fn names<T: StorageTestCommand>() -> Vec<String> {
             let command = WorkloadOptions::<T>::augment_args(Command::new("test"));
             command.clone().debug_assert();
             command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
         }
-        let (performance, recovery) = (names::<Performance>(), names::<Recovery>());
-        assert!(names::<Stress>().iter().all(|name| performance.contains(name)));
+        let (performance, recovery) = (names::<PerformanceTest>(), names::<RecoveryTest>());
+        assert!(names::<StressTest>().iter().all(|name| performance.contains(name)));
         for (name, of_performance, of_recovery) in [
             ("duration", true, false),
             ("logs", false, true),
@@ -123,7 +127,7 @@ mod tests {
                 "{name}"
             );
         }
-        let (backup, replication) = (names::<Backup>(), names::<Replication>());
+        let (backup, replication) = (names::<BackupTest>(), names::<ReplicationTest>());
         assert!(backup.contains(&"under-load".to_string()) && !performance.contains(&"to".to_string()));
         let every = |option: &OptionInfo| {
             [&performance, &recovery, &backup, &replication]

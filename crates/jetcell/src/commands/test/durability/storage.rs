@@ -10,9 +10,9 @@ use jetcell_lab::durability::TestedStorage;
 use jetcell_lab::{LocalSystem, shared_disk};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 
-use crate::commands::empty_directory::require_empty;
-use crate::commands::storage_test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};
+use crate::commands::test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};
 use crate::outcome::CommandError;
+use crate::shared::empty_directory::require_empty;
 
 /// Free space in bytes that the writer may need.
 const MIN_FREE_SPACE: u64 = 128 << 20;

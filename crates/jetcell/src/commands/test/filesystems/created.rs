@@ -12,9 +12,9 @@ use jetcell_lab::filesystems::{
 use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
 use jetcell_workload::units::ByteSize;
 
-use crate::commands::load_turns::{LoadTurns, TurnError, inspect_directory};
 use crate::console;
 use crate::outcome::CommandError;
+use crate::shared::load_turns::{LoadTurns, TurnError, inspect_directory};
 
 /// Directory for the mount points of a test that uses a device.
 const MOUNT_POINTS: &str = "/run";

@@ -17,13 +17,13 @@ use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
 use self::created::{CreatedFilesystemOptions, measure_created};
-use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
-};
-use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::load_turns::{
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
+};
+use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,10 +13,10 @@ use jetcell_remote::{
 };
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
 
-use crate::commands::backup::{refuse_inside, vfs};
-use crate::commands::recover;
-use crate::commands::tls_client::TlsClientOptions;
 use crate::outcome::CommandError;
+use crate::shared::files;
+use crate::shared::files::{refuse_inside, vfs};
+use crate::shared::tls_client::TlsClientOptions;
 
 /// Maximum size of a token file in bytes.
 pub const MAX_TOKEN_FILE: u64 = 64 << 10;
@@ -187,7 +187,7 @@ impl CommandFileSystems {
             if is_address(path) {
                 files.extend(self.list(path)?);
             } else {
-                files.extend(recover::files(std::slice::from_ref(path))?);
+                files.extend(files::files(std::slice::from_ref(path))?);
             }
         }
         files.sort();

@@ -1,11 +1,5 @@
-//! `jetcell test`: builds a profile from the options, runs it and reports the result. One generic type implements all
-//! tests.
-
-#[cfg_attr(not(feature = "arrays"), path = "no_arrays.rs")]
-pub mod array_volumes;
-mod kind;
-mod power_options;
-mod workload_options;
+//! The tests that run the mail load: builds a profile from the options, runs it and reports the result. One generic
+//! type implements all of them.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -21,12 +15,10 @@ use jetcell_workload::{
     ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options,
 };
 
-pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
-
-use self::array_volumes::ArrayVolumes;
-use self::kind::TestCommand;
-use self::power_options::{PowerOptions, RunMeter};
-use self::workload_options::WorkloadOptions;
+use super::array_volumes::{self, ArrayVolumes};
+use super::kind::StorageTestCommand;
+use super::power_options::{PowerOptions, RunMeter};
+use super::workload_options::WorkloadOptions;
 use crate::console;
 use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
@@ -34,7 +26,7 @@ use crate::outcome::{CommandError, CommandOutcome, print_error};
 /// A storage test on the command line.
 #[derive(Args)]
 #[command(after_help = T::EXAMPLES)]
-pub struct StorageTestArgs<T: TestCommand> {
+pub struct StorageTestArgs<T: StorageTestCommand> {
     #[command(flatten)]
     options: WorkloadOptions<T>,
     /// Read options from a TOML file or a JetstressConfig.xml; command line options take precedence
@@ -73,7 +65,7 @@ enum IoInterface {
     Threads,
 }
 
-impl<T: TestCommand> StorageTestArgs<T> {
+impl<T: StorageTestCommand> StorageTestArgs<T> {
     /// Runs the command.
     pub fn run(self) -> CommandOutcome {
         if self.example_config {
@@ -90,7 +82,7 @@ impl<T: TestCommand> StorageTestArgs<T> {
         let (profile, arrays) = match self.profile() {
             Ok(found) => found,
             Err(lines) => {
-                lines.iter().for_each(print_error);
+                lines.into_iter().for_each(print_error);
                 return CommandOutcome::CouldNotRun;
             }
         };

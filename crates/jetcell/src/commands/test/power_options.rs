@@ -9,10 +9,11 @@ use jetcell_power::{EnergyEstimate, MeterKind, MeterScope, PowerLog};
 use jetcell_vfs::{UnfinishedFile, open_input};
 use jetcell_workload::result::{RunEnergy, RunResult};
 
-use crate::commands::power::{PowerRecording, RecordingThread, TariffOptions};
 use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::CommandError;
+use crate::shared::power_recording::{PowerRecording, RecordingThread};
+use crate::shared::tariff::TariffOptions;
 
 /// Target number of readings during the measured time. The resulting interval is limited to a minimum and a maximum.
 /// Larger gaps between readings would be refused.

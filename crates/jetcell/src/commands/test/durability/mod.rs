@@ -19,10 +19,10 @@ use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;
-use crate::commands::empty_directory::require_empty;
-use crate::commands::result_directory::store;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::shared::empty_directory::require_empty;
+use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
 Examples:

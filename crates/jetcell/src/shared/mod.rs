@@ -1,0 +1,16 @@
+//! Options and steps that several commands share.
+
+pub mod empty_directory;
+pub mod files;
+#[cfg(feature = "lab")]
+pub mod load_turns;
+pub mod power_recording;
+pub mod remote;
+pub mod replay_end;
+pub mod result_directory;
+pub mod run_list;
+#[cfg(feature = "lab")]
+pub mod stored_drive_result;
+pub mod tariff;
+pub mod tls_client;
+pub mod transfer_progress;
