@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use jetcell_host::InterruptError;
 
@@ -122,7 +123,12 @@ impl<E: Advise> From<E> for CommandError {
     fn from(error: E) -> CommandError {
         let (jet_code, advice) = (error.jet_code(), error.advice());
         let error = anyhow::Error::new(error);
-        let os_error = || error.chain().find_map(|cause| os_advice(cause.downcast_ref::<io::Error>()?));
+        let os_error = || {
+            error.chain().find_map(|cause| {
+                let shared = || cause.downcast_ref::<Arc<io::Error>>().map(|error| &**error);
+                os_advice(cause.downcast_ref().or_else(shared)?)
+            })
+        };
         let advice = advice.or_else(|| os_error().map(Cow::Borrowed));
         CommandError { error, context: Vec::new(), jet_code, advice }
     }
