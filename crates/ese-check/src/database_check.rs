@@ -8,20 +8,21 @@ use jetcell_host::Pacer;
 use jetcell_vfs::Vfs;
 use serde::Serialize;
 
-use crate::database::ReadableDatabase;
 use crate::error::CheckError;
-use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
-use crate::key_filter::KeyFilter;
+use crate::findings::finding::{Finding, FindingKind, Severity};
+use crate::findings::tree_label::DATABASE;
 use crate::options::{CheckOptions, thread_count};
-use crate::page_map::PageMap;
-use crate::page_status::PageCounts;
-use crate::reader::VerifiedPageReader;
+use crate::pages;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::page_status::PageCounts;
+use crate::pages::reader::VerifiedPageReader;
+use crate::pages::verified_pages::VerifiedPages;
+use crate::structure::key_filter::KeyFilter;
+use crate::structure::page_map::PageMap;
+use crate::structure::tree_shape::TreeShape;
 use crate::structure::{self, StructureSummary};
-use crate::tree_label::DATABASE;
-use crate::tree_shape::TreeShape;
-use crate::verified_pages::VerifiedPages;
-use crate::{locate, pages, space};
+use crate::structure::{locate, space};
 
 /// Smallest page size that the format supports, in bytes.
 const MIN_PAGE: u64 = 2048;
@@ -45,7 +46,7 @@ pub struct CheckReport {
     pub temporary: bool,
     /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::start_page`] to
     /// resume the check.
-    #[serde(serialize_with = "crate::finding::page_number")]
+    #[serde(serialize_with = "crate::findings::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// Whether the check was cancelled.
     pub cancelled: bool,

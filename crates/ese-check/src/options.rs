@@ -7,7 +7,7 @@ use std::thread;
 use ese_format::PageNumber;
 use jetcell_host::{Cancellation, Rate};
 
-use crate::finding::FindingFn;
+use crate::findings::finding::FindingFn;
 
 /// Callback that receives the progress of a check. It is called frequently, always from the same thread.
 pub type CheckProgressFn = dyn Fn(CheckProgress) + Send + Sync;

@@ -12,11 +12,11 @@ use ese_format::{Generation, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, parent_directory};
 
 use super::{FileSet, is_recycled};
-use crate::finding::{FindingKind, Severity};
+use crate::files::logs::check_log;
+use crate::files::recognized_file::RecognizedFile;
+use crate::files::report::RequiredLogs;
 use crate::findings::Findings;
-use crate::logs::check_log;
-use crate::recognized_file::RecognizedFile;
-use crate::report::RequiredLogs;
+use crate::findings::finding::{FindingKind, Severity};
 
 /// Maximum number of missing generations to list.
 const MAX_LISTED_MISSING_LOGS: usize = 100;

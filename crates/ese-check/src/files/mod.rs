@@ -2,6 +2,12 @@
 //!
 //! Logs are checked first, because the report on a database states whether the logs that it needs are present.
 
+pub(crate) mod checkpoint;
+pub(crate) mod flush_map;
+pub(crate) mod logs;
+pub(crate) mod recognized_file;
+pub(crate) mod report;
+
 mod log_search;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +18,15 @@ use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{Vfs, parent_directory};
 use serde::Serialize;
 
-use crate::checkpoint::check_checkpoint;
 use crate::database_check::examine_database;
-use crate::finding::{FindingKind, Severity};
+use crate::files::checkpoint::check_checkpoint;
+use crate::files::flush_map::check_flush_map;
+use crate::files::logs::{CheckedLog, check_log, check_successor};
+use crate::files::recognized_file::RecognizedFile;
+use crate::files::report::{CheckOutcome, FileReport, PageStateCounts};
 use crate::findings::Findings;
-use crate::flush_map::check_flush_map;
-use crate::logs::{CheckedLog, check_log, check_successor};
+use crate::findings::finding::{FindingKind, Severity};
 use crate::options::CheckOptions;
-use crate::recognized_file::RecognizedFile;
-use crate::report::{CheckOutcome, FileReport, PageStateCounts};
 
 use log_search::report_dirty;
 

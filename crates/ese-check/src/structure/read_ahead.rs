@@ -15,9 +15,9 @@ use std::iter;
 use ese_format::page::{Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
 
-use crate::reader::{PageResult, VerifiedPageReader};
-use crate::task_reads::TaskReads;
-use crate::tree_shape::MAX_DEPTH;
+use crate::pages::reader::{PageResult, VerifiedPageReader};
+use crate::pages::task_reads::TaskReads;
+use crate::structure::tree_shape::MAX_DEPTH;
 
 /// Maximum number of pages or tasks processed by one call.
 const MAX_STEPS_PER_CALL: usize = 64;

@@ -16,9 +16,9 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::page::PageFlags;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
-use crate::finding::FindingKind;
 use crate::findings::Findings;
-use crate::tree_label::DATABASE;
+use crate::findings::finding::FindingKind;
+use crate::findings::tree_label::DATABASE;
 
 /// Flush types of the pages in one database, stored in two bits per page.
 pub(crate) struct FlushTypes {

@@ -4,14 +4,14 @@ use ese_format::page::Node;
 use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::CheckedTable;
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::index::IndexCheck;
-use crate::key_filter::KeyFilter;
-use crate::keys::{self, KeyScratch};
-use crate::leaf::{NodeVisitor, ParallelVisitor};
-use crate::long_values::{LongValueReferences, for_each_value_reference};
+use crate::findings::finding::{FindingKind, hex};
+use crate::structure::catalog::CheckedTable;
+use crate::structure::index::IndexCheck;
+use crate::structure::key_filter::KeyFilter;
+use crate::structure::keys::{self, KeyScratch};
+use crate::structure::leaf::{NodeVisitor, ParallelVisitor};
+use crate::structure::long_values::{LongValueReferences, for_each_value_reference};
 
 /// Length in bytes of a record key in a table without a primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;

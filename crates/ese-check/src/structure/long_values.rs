@@ -7,11 +7,11 @@ use ese_format::page::Node;
 use ese_format::record::{ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::CheckedTable;
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::hash::hash;
-use crate::leaf::{NodeVisitor, ParallelVisitor};
+use crate::findings::finding::{FindingKind, hex};
+use crate::structure::catalog::CheckedTable;
+use crate::structure::hash::hash;
+use crate::structure::leaf::{NodeVisitor, ParallelVisitor};
 
 /// Long value whose nodes are being visited.
 struct CurrentLongValue {

@@ -5,9 +5,9 @@ use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use serde::Serialize;
 
-use crate::finding::FindingKind;
 use crate::findings::Findings;
-use crate::flush_types::LostWrite;
+use crate::findings::finding::FindingKind;
+use crate::pages::flush_types::LostWrite;
 
 /// Page counts by state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]

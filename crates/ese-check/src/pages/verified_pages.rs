@@ -5,8 +5,8 @@ use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
 
 use crate::findings::Findings;
-use crate::page_set::PageSet;
-use crate::page_status::{PageCounts, PageStatus, report};
+use crate::pages::page_set::PageSet;
+use crate::pages::page_status::{PageCounts, PageStatus, report};
 
 /// Set of checked pages, with one bit per owned page, and the status of each page that is not good.
 pub(crate) struct VerifiedPages {

@@ -13,10 +13,10 @@ use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::ReadableDatabase;
-use crate::finding::FindingKind;
-use crate::page_status::PageStatus;
-use crate::verified_pages::VerifiedPages;
+use crate::findings::finding::FindingKind;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::page_status::PageStatus;
+use crate::pages::verified_pages::VerifiedPages;
 
 /// Number of pages in the cache, which is enough for several descents including siblings.
 const CACHE_PAGES: usize = 512;

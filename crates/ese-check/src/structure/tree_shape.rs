@@ -3,7 +3,7 @@
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
-use crate::tree_label::DATABASE;
+use crate::findings::tree_label::DATABASE;
 
 /// Maximum depth of a tree. Even a tree of 2^32 pages is not deeper.
 pub(crate) const MAX_DEPTH: u32 = 24;

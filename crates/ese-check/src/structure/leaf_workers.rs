@@ -21,13 +21,13 @@ use ese_format::page::Page;
 use ese_format::{DbTime, PageNumber};
 use jetcell_vfs::IoBuffer;
 
-use crate::database::ReadableDatabase;
 use crate::findings::Findings;
-use crate::leaf::{LeafSequence, ParallelVisitor, TreeContext, WalkSummary};
-use crate::page_status::PageStatus;
-use crate::task_reads::TaskReads;
-use crate::tree::{LeafQueue, LeafReference, TreeWalker, WalkState, visit_child};
-use crate::tree_shape::TreeShape;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::page_status::PageStatus;
+use crate::pages::task_reads::TaskReads;
+use crate::structure::leaf::{LeafSequence, ParallelVisitor, TreeContext, WalkSummary};
+use crate::structure::tree::{LeafQueue, LeafReference, TreeWalker, WalkState, visit_child};
+use crate::structure::tree_shape::TreeShape;
 
 /// Maximum number of tasks in progress per thread. With fewer, threads would have to wait for slow disks.
 const MAX_TASKS_PER_THREAD: usize = 8;

@@ -11,11 +11,11 @@ use ese_format::record::{CodePage, layout_fixed_columns};
 use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
 
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::reader::VerifiedPageReader;
-use crate::tree::{TreeWalker, walk};
-use crate::tree_shape::TreeShape;
+use crate::findings::finding::{FindingKind, hex};
+use crate::pages::reader::VerifiedPageReader;
+use crate::structure::tree::{TreeWalker, walk};
+use crate::structure::tree_shape::TreeShape;
 
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";

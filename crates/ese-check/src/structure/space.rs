@@ -11,13 +11,13 @@ use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber};
 
-use crate::finding::FindingKind;
 use crate::findings::Findings;
-use crate::page_map::{PageAllocation, PageMap, PageUse, TreeIndex};
-use crate::reader::VerifiedPageReader;
-use crate::tree::{TreeWalker, walk};
-use crate::tree_label::DATABASE;
-use crate::tree_shape::TreeShape;
+use crate::findings::finding::FindingKind;
+use crate::findings::tree_label::DATABASE;
+use crate::pages::reader::VerifiedPageReader;
+use crate::structure::page_map::{PageAllocation, PageMap, PageUse, TreeIndex};
+use crate::structure::tree::{TreeWalker, walk};
+use crate::structure::tree_shape::TreeShape;
 
 /// A tree in a space check, with its parent and whether all its pages could be read.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
 
 use crate::error::CheckError;
-use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
+use crate::findings::finding::{Finding, FindingKind, Severity};
 
 /// Number of segments per read.
 const SEGMENTS_PER_READ: u64 = 64;

@@ -3,31 +3,47 @@
 //! Parents are checked before their children: first the database root, then each table, followed by its secondary
 //! indexes and its long values. At the end, each owned page must have exactly one use ([`crate::space`]).
 
+pub(crate) mod catalog;
+pub(crate) mod hash;
+pub(crate) mod index;
+pub(crate) mod key_filter;
+pub(crate) mod keys;
+pub(crate) mod leaf;
+pub(crate) mod leaf_workers;
+pub(crate) mod locate;
+pub(crate) mod long_values;
+pub(crate) mod page_map;
+pub(crate) mod read_ahead;
+pub(crate) mod records;
+pub(crate) mod space;
+pub(crate) mod tree;
+pub(crate) mod tree_shape;
+
 use std::collections::{BTreeMap, HashMap};
 
 use ese_format::PageNumber;
 use ese_format::record::Record;
 use serde::Serialize;
 
-use crate::catalog::{self, CheckedTable};
-use crate::database::ReadableDatabase;
-use crate::finding::FindingKind;
+use self::catalog::CheckedTable;
+use self::index::{EntryVisitor, IndexCheck};
+use self::key_filter::KeyFilter;
+use self::leaf::{ParallelVisitor, WalkSummary};
+use self::leaf_workers::walk_parallel;
+use self::long_values::{LongValueCheck, LongValueReferences, ReferenceCounts};
+use self::page_map::{PageMap, TreeIndex};
+use self::read_ahead::LeafReadAhead;
+use self::records::RowCheck;
+use self::space::{CheckedTree, check_partition, check_tree_space};
+use self::tree::{TreeWalker, VisitNode, walk};
+use self::tree_shape::TreeShape;
 use crate::findings::Findings;
-use crate::index::{EntryVisitor, IndexCheck};
-use crate::key_filter::KeyFilter;
-use crate::leaf::{ParallelVisitor, WalkSummary};
-use crate::leaf_workers::walk_parallel;
-use crate::long_values::{LongValueCheck, LongValueReferences, ReferenceCounts};
+use crate::findings::finding::FindingKind;
+use crate::findings::tree_label::DATABASE;
 use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
-use crate::page_map::{PageMap, TreeIndex};
-use crate::read_ahead::LeafReadAhead;
-use crate::reader::VerifiedPageReader;
-use crate::records::RowCheck;
-use crate::space::{CheckedTree, check_partition, check_tree_space};
-use crate::tree::{TreeWalker, VisitNode, walk};
-use crate::tree_label::DATABASE;
-use crate::tree_shape::TreeShape;
-use crate::verified_pages::VerifiedPages;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::reader::VerifiedPageReader;
+use crate::pages::verified_pages::VerifiedPages;
 
 /// Limits for the additional walks that compare an index's entries in parts when its sums differ: entries per part,
 /// maximum number of parts, and maximum number of differences to report per part.
@@ -405,7 +421,7 @@ impl StructureCheck<'_, '_> {
             });
         });
         for (row_page, key, bookmark) in missing {
-            let page = crate::tree::find_leaf(&mut self.reader, &index.shape(), &key, &bookmark);
+            let page = self::tree::find_leaf(&mut self.reader, &index.shape(), &key, &bookmark);
             index.report_missing(page, row_page, &key, self.findings);
         }
         let mut orphans = Vec::new();

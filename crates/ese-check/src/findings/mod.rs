@@ -1,13 +1,17 @@
 //! Collects the findings of a check. A check reports all findings rather than stopping at the first.
 
+pub(crate) mod finding;
+pub(crate) mod finding_kind;
+pub(crate) mod tree_label;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::PageNumber;
 
-use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
-use crate::tree_label::table_name;
+use crate::findings::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
+use crate::findings::tree_label::table_name;
 
 /// Maximum number of findings to list in a report. A file may have millions of findings that add no new information.
 const MAX_LISTED: usize = 10_000;

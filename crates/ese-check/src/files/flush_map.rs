@@ -7,10 +7,10 @@ use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader, map_page_header,
 use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use crate::finding::{FindingKind, Severity};
+use crate::files::recognized_file::RecognizedFile;
+use crate::files::report::FileReport;
 use crate::findings::Findings;
-use crate::recognized_file::RecognizedFile;
-use crate::report::FileReport;
+use crate::findings::finding::{FindingKind, Severity};
 
 /// Checks the header and each page of the map.
 pub(crate) fn check_flush_map(

@@ -12,12 +12,12 @@ use jetcell_host::{Cancellation, Pacer};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::error::CheckError;
-use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
-use crate::flush_types::FlushTypes;
+use crate::findings::finding::{Finding, FindingKind, Severity};
 use crate::options::thread_count;
-use crate::page_status::PageStatus;
-use crate::spare_buffers::SpareBuffers;
+use crate::pages::flush_types::FlushTypes;
+use crate::pages::page_status::PageStatus;
+use crate::pages::spare_buffers::SpareBuffers;
 
 /// Number of bytes that hold both header copies for any page size.
 const HEADERS_LEN: usize = 2 * 32768;

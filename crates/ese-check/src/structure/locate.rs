@@ -4,11 +4,11 @@ use ese_format::PageNumber;
 use ese_format::page::PageFlags;
 use ese_format::space::SpaceHeader;
 
-use crate::catalog;
-use crate::database::ReadableDatabase;
 use crate::findings::Findings;
-use crate::reader::VerifiedPageReader;
-use crate::tree_shape::TreeShape;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::reader::VerifiedPageReader;
+use crate::structure::catalog;
+use crate::structure::tree_shape::TreeShape;
 
 /// Maximum depth of a tree.
 const MAX_DEPTH: u32 = 24;

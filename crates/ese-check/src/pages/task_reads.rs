@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use ese_format::PageNumber;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::ReadableDatabase;
-use crate::spare_buffers::SpareBuffers;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::spare_buffers::SpareBuffers;
 
 /// Maximum total size in bytes of the pages in a task.
 const TASK_LEN: usize = 1 << 20;

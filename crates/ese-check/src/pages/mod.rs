@@ -3,6 +3,15 @@
 //! Pages beyond the owned space have no meaning and are not checked, but those that are all zero are counted. A zero
 //! page is legal unless a tree refers to it, which only the structure check can determine.
 
+pub mod database;
+pub(crate) mod flush_types;
+pub(crate) mod page_set;
+pub(crate) mod page_status;
+pub mod reader;
+pub(crate) mod spare_buffers;
+pub(crate) mod task_reads;
+pub(crate) mod verified_pages;
+
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +21,12 @@ use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::ReadableDatabase;
-use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
+use crate::findings::finding::{FindingKind, Severity};
 use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
-use crate::page_status::{PageCounts, PageStatus, report};
-use crate::verified_pages::VerifiedPages;
+use crate::pages::database::ReadableDatabase;
+use crate::pages::page_status::{PageCounts, PageStatus, report};
+use crate::pages::verified_pages::VerifiedPages;
 
 /// Number of bytes per read.
 const CHUNK_LEN: u32 = 256 * 1024;

@@ -5,10 +5,10 @@ use std::path::Path;
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use ese_format::recognise::EseFileKind;
 
-use crate::finding::{FindingKind, Severity};
+use crate::files::recognized_file::RecognizedFile;
+use crate::files::report::FileReport;
 use crate::findings::Findings;
-use crate::recognized_file::RecognizedFile;
-use crate::report::FileReport;
+use crate::findings::finding::{FindingKind, Severity};
 
 /// Checks both copies and returns the valid one.
 pub(crate) fn check_checkpoint(

@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
 use ese_format::{DbTime, PageNumber};
 
-use crate::database::ReadableDatabase;
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::tree_shape::{KIND_FLAGS, TreeShape};
+use crate::findings::finding::{FindingKind, hex};
+use crate::pages::database::ReadableDatabase;
+use crate::structure::tree_shape::{KIND_FLAGS, TreeShape};
 
 /// Visitor that receives leaf nodes in order, except for nodes that are flagged as deleted.
 pub(crate) trait NodeVisitor {

@@ -7,10 +7,10 @@ use ese_format::recognise::EseFileKind;
 use jetcell_vfs::parent_directory;
 use serde::{Serialize, Serializer};
 
-use crate::finding::{Finding, FindingCounts, FindingKind, Severity};
+use crate::files::logs::SegmentCounts;
 use crate::findings::Findings;
-use crate::logs::SegmentCounts;
-use crate::page_status::PageCounts;
+use crate::findings::finding::{Finding, FindingCounts, FindingKind, Severity};
+use crate::pages::page_status::PageCounts;
 use crate::structure::StructureSummary;
 
 /// Outcome of checking one file.
@@ -59,7 +59,7 @@ pub struct FileReport {
     #[serde(rename = "verdict")]
     pub outcome: CheckOutcome,
     /// First page that was not verified, if the check was cancelled.
-    #[serde(serialize_with = "crate::finding::page_number")]
+    #[serde(serialize_with = "crate::findings::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// Whether the check was cancelled before it was complete.
     pub cancelled: bool,

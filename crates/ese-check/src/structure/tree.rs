@@ -14,14 +14,14 @@
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{DbTime, PageNumber};
 
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::leaf::{LeafSequence, NodeVisitor, TreeContext, WalkSummary};
-use crate::page_map::{PageMap, PageUse, TreeIndex};
-use crate::page_set::PageSet;
-use crate::read_ahead::LeafReadAhead;
-use crate::reader::VerifiedPageReader;
-use crate::tree_shape::{MAX_DEPTH, TreeShape};
+use crate::findings::finding::{FindingKind, hex};
+use crate::pages::page_set::PageSet;
+use crate::pages::reader::VerifiedPageReader;
+use crate::structure::leaf::{LeafSequence, NodeVisitor, TreeContext, WalkSummary};
+use crate::structure::page_map::{PageMap, PageUse, TreeIndex};
+use crate::structure::read_ahead::LeafReadAhead;
+use crate::structure::tree_shape::{MAX_DEPTH, TreeShape};
 
 /// Maximum number of pages that one walk remembers, which takes 16 MiB. In a larger tree, a cycle is detected only by
 /// the number of pages.

@@ -8,14 +8,14 @@ use ese_format::page::Node;
 use ese_format::record::Record;
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::{CheckedIndex, CheckedTable};
-use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::hash::hash_pair;
-use crate::key_filter::KeyFilter;
-use crate::keys::{self, KeyScratch};
-use crate::leaf::{NodeVisitor, ParallelVisitor};
-use crate::tree_shape::TreeShape;
+use crate::findings::finding::{FindingKind, hex};
+use crate::structure::catalog::{CheckedIndex, CheckedTable};
+use crate::structure::hash::hash_pair;
+use crate::structure::key_filter::KeyFilter;
+use crate::structure::keys::{self, KeyScratch};
+use crate::structure::leaf::{NodeVisitor, ParallelVisitor};
+use crate::structure::tree_shape::TreeShape;
 
 /// Number of bytes to ignore at the end of a truncated key, because they depend on details of the truncation.
 const UNCERTAIN_TAIL_LEN: usize = 10;

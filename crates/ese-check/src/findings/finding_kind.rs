@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::tree_label::table_name;
+use crate::findings::tree_label::table_name;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::hash::hash;
+use crate::structure::hash::hash;
 
 /// Minimum and maximum number of bits, equivalent to 8 KiB and 32 MiB.
 const BIT_COUNT_LIMITS: (u64, u64) = (1 << 16, 1 << 28);

@@ -6,7 +6,7 @@
 
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType, ColumnValue, MultiValue, Record};
 
-use crate::catalog::{CheckedIndex, CheckedTable};
+use crate::structure::catalog::{CheckedIndex, CheckedTable};
 
 const DESCENDING: u8 = 0x40;
 const ALLOW_ALL_NULLS: u32 = 0x2;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ese_format::PageNumber;
 use serde::{Serialize, Serializer};
 
-pub use crate::finding_kind::FindingKind;
-use crate::tree_label::table_name;
+pub use crate::findings::finding_kind::FindingKind;
+use crate::findings::tree_label::table_name;
 
 /// Severity of a finding: information, warning, or error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
