@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use testkit::{TestRequirement, skip};
 
-use jetcell_lab::durability::{
+use jetcell_durability::{
     BrokenPromise, DurabilityJournalHeader, DurabilityVerification, FailureLevel, Journal, MemoryWitness,
     OperationDamage, OperationNumber, StorageOperationKind, TestedStorage, verify, write,
 };

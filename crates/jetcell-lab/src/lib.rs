@@ -1,5 +1,4 @@
-//! Examines and tests storage. [`drive`] measures drives and file systems. [`durability`] checks whether storage
-//! retains the data that it acknowledged. [`drives`] summarizes a comparison of drives for a buyer. [`filesystems`]
+//! Examines and tests storage. [`drive`] measures drives and file systems. [`drives`] summarizes a comparison of drives for a buyer. [`filesystems`]
 //! makes file systems and compares them under the mail load. [`fragmentation`] determines where a file's fragments
 //! are located on the device.
 //!
@@ -12,7 +11,6 @@ mod difference;
 mod disks;
 pub mod drive;
 pub mod drives;
-pub mod durability;
 mod erasable;
 pub mod filesystems;
 pub mod fragmentation;

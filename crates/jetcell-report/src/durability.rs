@@ -1,7 +1,7 @@
 //! Renders the verdict of a durability test for a terminal, as Markdown, and as a page.
 
+use jetcell_durability::{BrokenPromise, DurabilityVerification, FailureLevel, OperationKindCounts};
 use jetcell_input::number::grouped;
-use jetcell_lab::durability::{BrokenPromise, DurabilityVerification, FailureLevel, OperationKindCounts};
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::AxisScale;
@@ -161,9 +161,7 @@ fn remarks(found: &DurabilityVerification) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_lab::durability::{
-        OperationDamage, OperationNumber, StorageOperationKind, SuspiciousSyncReason,
-    };
+    use jetcell_durability::{OperationDamage, OperationNumber, StorageOperationKind, SuspiciousSyncReason};
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
 /// view of ARCHITECTURE.md shows the same dependencies.
-const ARROWS: [(&str, &[&str], &[&str]); 27] = [
+const ARROWS: [(&str, &[&str], &[&str]); 28] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
@@ -69,19 +69,20 @@ const ARROWS: [(&str, &[&str], &[&str]); 27] = [
         &["testkit"],
     ),
     (
+        "jetcell-durability",
+        &["jetcell-host", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload"],
+        &[],
+    ),
+    (
         "jetcell-lab",
-        &[
-            "jetcell-host",
-            "jetcell-input",
-            "ese-format",
-            "jetcell-vfs",
-            "ese-engine",
-            "jetcell-workload",
-            "jetcell-power",
-        ],
+        &["jetcell-host", "jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-power"],
         &["testkit"],
     ),
-    ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &["testkit"]),
+    (
+        "jetcell-report",
+        &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-durability", "jetcell-lab"],
+        &["testkit"],
+    ),
     ("jetcell-fleet", &["jetcell-input", "jetcell-vfs", "jetcell-workload"], &["testkit"]),
     (
         "jetcell",
@@ -98,6 +99,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 27] = [
             "jetcell-dump",
             "jetcell-export",
             "jetcell-fleet",
+            "jetcell-durability",
             "jetcell-lab",
             "jetcell-nbd",
             "jetcell-workload",
@@ -123,7 +125,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 27] = [
             "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
-            "jetcell-lab",
+            "jetcell-durability",
             "jetcell-workload",
             "jetcell-remote",
             "testkit",

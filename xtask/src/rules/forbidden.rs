@@ -24,7 +24,7 @@ const LOCK_APIS: [&str; 8] = [
 ];
 
 /// Crates, and the paths that their code must not contain.
-const FORBIDDEN: [(&str, &[&[&str]]); 11] = [
+const FORBIDDEN: [(&str, &[&[&str]]); 12] = [
     ("ese-format", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-engine", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-check", &[&FILE_APIS]),
@@ -32,6 +32,7 @@ const FORBIDDEN: [(&str, &[&[&str]]); 11] = [
     ("jetcell-host", &[&LOCK_APIS]),
     ("jetcell-vfs", &[&LOCK_APIS]),
     ("jetcell-fleet", &[&READ_APIS]),
+    ("jetcell-durability", &[&READ_APIS]),
     ("jetcell-lab", &[&READ_APIS]),
     ("jetcell-remote", &[&READ_APIS]),
     ("jetcell-report", &[&READ_APIS]),

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
-use jetcell_lab::durability::{
+use jetcell_durability::{
     DurabilityJournalHeader, DurabilityVerification, FailureLevel, FileWitness, Journal, OperationNumber,
     TcpWitness, TestedStorage, Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
 };
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
 use jetcell_report::{durability_html, durability_markdown, durability_text};
 use jetcell_vfs::{open_input, parent_directory};
 use jetcell_workload::machine::DirectoryStorage;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use jetcell_durability::TestedStorage;
 use jetcell_input::number::human_bytes;
-use jetcell_lab::durability::TestedStorage;
 use jetcell_lab::{LocalSystem, shared_disk};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 

@@ -4,6 +4,9 @@
 //!
 //! Only operations covered by a completed sync must be present. Later writes may be present, missing, or incomplete.
 
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
 mod comparison;
 #[cfg(test)]
 mod cut_tests;
