@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 
-use jetcell_workload::machine::DirectoryStorage;
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_workload::measurement::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 

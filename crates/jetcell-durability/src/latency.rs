@@ -1,6 +1,6 @@
 //! Detects syncs that are implausibly fast.
 
-use jetcell_workload::machine::DirectoryStorage;
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ pub(super) fn doubt(
 
 #[cfg(test)]
 mod tests {
-    use jetcell_workload::machine::{BlockDevice, Mount};
+    use jetcell_host::machine::{BlockDevice, Mount};
 
     use super::*;
 

@@ -4,10 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod cancellation;
+#[cfg(feature = "evidence")]
+mod evidence;
 #[cfg(feature = "interrupt")]
 mod interrupt;
 #[cfg(feature = "listen")]
 mod listener;
+#[cfg(feature = "evidence")]
+pub mod machine;
 mod memory_limit;
 mod pacer;
 #[cfg(feature = "listen")]
@@ -18,6 +22,8 @@ mod progress_line;
 mod thread_limit;
 
 pub use cancellation::Cancellation;
+#[cfg(feature = "evidence")]
+pub use evidence::{BuildInfo, Evidence};
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Interrupt, InterruptError, at_exit, cancel_on_signals};
 #[cfg(feature = "listen")]

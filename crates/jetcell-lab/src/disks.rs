@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_workload::machine::Mount;
+use jetcell_host::machine::Mount;
 
 use crate::erasable::{disks_below, node_of_mount};
 use crate::system::System;

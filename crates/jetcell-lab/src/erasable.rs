@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetcell_workload::machine::Mount;
+use jetcell_host::machine::Mount;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn every_value_is_in_the_csv() {
         let (mut result, samples) = (result(), samples(3));
-        result.machine.host = "a,\"b\"\nc".into();
+        result.evidence.machine.host = "a,\"b\"\nc".into();
         let text = csv([("one", &result, samples.as_slice()), ("two", &result, &[])]);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let records: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();

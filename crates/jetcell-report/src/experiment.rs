@@ -58,8 +58,8 @@ mod tests {
     use jetcell_lab::fragmentation::{EXPERIMENT_ROWS, FileMap, Fragmentation};
     use std::time::Duration;
 
+    use jetcell_host::machine::DirectoryStorage;
     use jetcell_lab::filesystems::{TestedDirectory, TurnLimits, compare};
-    use jetcell_workload::machine::DirectoryStorage;
 
     use super::*;
 

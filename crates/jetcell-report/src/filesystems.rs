@@ -223,8 +223,8 @@ fn turn_charts(test: &FilesystemComparison) -> Vec<Chart> {
 mod tests {
     use std::time::Duration;
 
+    use jetcell_host::machine::DirectoryStorage;
     use jetcell_lab::filesystems::{ComparedMetric, ROWS, TurnLimits, compare};
-    use jetcell_workload::machine::DirectoryStorage;
     use serde::Deserialize;
 
     use super::*;

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn external_text_is_escaped_in_html() {
         let mut result = result();
-        result.machine.host = "<b>&".into();
+        result.evidence.machine.host = "<b>&".into();
         result.log = vec!["1 -- <b>&".into()];
         let page = html(&result, &[]);
         assert_eq!(page.matches("&lt;b&gt;&amp;").count(), 3, "the host twice, and the log");

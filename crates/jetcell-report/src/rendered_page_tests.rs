@@ -107,7 +107,7 @@ fn full() -> RunResult {
     let file = &mut result.verification.as_mut().unwrap().files[0];
     file.path = result.instances[0].database.clone();
     file.findings = vec![format!("page 7: the checksum is {}", "0123456789abcdef".repeat(4))];
-    result.machine.storage[0].directory = file.path.clone();
+    result.evidence.machine.storage[0].directory = file.path.clone();
     result.log = vec!["2026-01-02 03:04:05 -- Creating databases, which takes some time".into(); 3];
     result
 }

@@ -34,7 +34,6 @@ mod event_file;
 pub mod fragmentation;
 mod layout;
 mod load;
-pub mod machine;
 pub mod measurement;
 mod memory_budget;
 #[cfg(test)]

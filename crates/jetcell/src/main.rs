@@ -218,6 +218,7 @@ fn requested_colour(mut words: impl Iterator<Item = String>) -> Colour {
 
 fn main() -> ExitCode {
     report_file_size_limit();
+    version::build().register();
     let arguments = match JetcellArgs::try_parse() {
         Ok(arguments) => arguments,
         // Clap also returns help and version output as errors.

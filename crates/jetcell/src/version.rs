@@ -4,11 +4,22 @@ use std::sync::LazyLock;
 
 use ese_format::header::{DATABASE_UPDATE, DATABASE_VERSION};
 use ese_format::log::header::LOG_VERSION;
+use jetcell_host::BuildInfo;
 
 /// Returns the text that follows the program name. Clap requires a static lifetime.
 pub fn long() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(text);
     &TEXT
+}
+
+/// Returns the build of this program, for the evidence of results.
+pub fn build() -> BuildInfo {
+    BuildInfo {
+        commit: env!("JETCELL_COMMIT").into(),
+        target: env!("JETCELL_TARGET").into(),
+        profile: env!("JETCELL_PROFILE").into(),
+        features: features(),
+    }
 }
 
 fn text() -> String {
@@ -26,12 +37,12 @@ fn text() -> String {
         env!("CARGO_PKG_VERSION"),
         env!("JETCELL_TARGET"),
         env!("JETCELL_PROFILE"),
-        features(),
+        if features().is_empty() { "none".to_string() } else { features().join(", ") },
     )
 }
 
 /// Lists the Cargo features of this build.
-fn features() -> String {
+fn features() -> Vec<String> {
     let all = [
         ("arrays", cfg!(feature = "arrays")),
         ("fleet", cfg!(feature = "fleet")),
@@ -43,6 +54,5 @@ fn features() -> String {
         ("tls", cfg!(feature = "tls")),
         ("zst", cfg!(feature = "zst")),
     ];
-    let built: Vec<&str> = all.iter().filter(|(_, built)| *built).map(|(name, _)| *name).collect();
-    if built.is_empty() { "none".to_string() } else { built.join(", ") }
+    all.iter().filter(|(_, built)| *built).map(|(name, _)| (*name).to_string()).collect()
 }

@@ -80,10 +80,17 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
     ),
     (
         "jetcell-report",
-        &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-durability", "jetcell-lab"],
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "jetcell-vfs",
+            "jetcell-workload",
+            "jetcell-durability",
+            "jetcell-lab",
+        ],
         &["testkit"],
     ),
-    ("jetcell-fleet", &["jetcell-input", "jetcell-vfs", "jetcell-workload"], &["testkit"]),
+    ("jetcell-fleet", &["jetcell-host", "jetcell-input", "jetcell-vfs", "jetcell-workload"], &["testkit"]),
     (
         "jetcell",
         &[

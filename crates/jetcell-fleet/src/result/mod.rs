@@ -6,6 +6,7 @@ mod judgement;
 mod merge;
 mod rows;
 
+use jetcell_host::Evidence;
 use std::collections::BTreeMap;
 
 use jetcell_workload::measurement::{LatencyHistogram, LatencyTable};
@@ -140,8 +141,9 @@ pub struct FleetResult {
     pub run: String,
     /// Kind of test.
     pub test: TestKind,
-    /// Version of this program.
-    pub jetcell_version: String,
+    /// The program, its command line, and the coordinator's machine.
+    #[serde(flatten)]
+    pub evidence: Evidence,
     /// Overall verdict.
     pub verdict: FleetVerdict,
     /// Reason for the verdict, in a sentence.
@@ -183,6 +185,8 @@ pub struct FleetResult {
 /// Information about a fleet run that the coordinator itself does not record.
 #[derive(Clone, Debug, Default)]
 pub struct RunMetadata {
+    /// The program, its command line, and the coordinator's machine.
+    pub evidence: Evidence,
     /// Start of the run, in RFC 3339 format.
     pub started: String,
     /// End of the run.
@@ -223,7 +227,7 @@ impl FleetResult {
             name: fleet.config().name.clone(),
             run: fleet.run().into(),
             test: fleet.config().test,
-            jetcell_version: env!("CARGO_PKG_VERSION").into(),
+            evidence: metadata.evidence,
             verdict,
             reason,
             rules,

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jetcell_host::Evidence;
 use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
-use jetcell_workload::machine::Machine;
 use jetcell_workload::measurement::ConfidenceInterval;
 use serde::{Deserialize, Serialize};
 
@@ -81,14 +81,13 @@ impl TargetCosts {
 pub struct DriveTest {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
-    /// Version of this program.
-    pub program: String,
+    /// The program, its command line, the machine, and the storage of each target.
+    #[serde(flatten)]
+    pub evidence: Evidence,
     /// Start time, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
     /// Duration of the test in seconds.
     pub seconds: f64,
-    /// The machine, and the storage of each target.
-    pub machine: Machine,
     /// I/O backend that performed the transfers: `io_uring` or `threads`.
     pub backend: String,
     /// Smallest transfer size used on any target, in bytes.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jetcell_host::Cancellation;
+use jetcell_host::Evidence;
 use jetcell_vfs::Clock;
-use jetcell_workload::machine::Machine;
 
 use super::error::DriveTestError;
 use super::load::{self, AccessPattern, DriveLoad};
@@ -81,7 +81,7 @@ impl<'r> DriveTestRun<'r> {
     /// # Errors
     /// See [`super::test()`].
     pub(super) fn test(mut self, backend: &str) -> Result<DriveTest, DriveTestError> {
-        let machine = Machine::examine(self.targets.iter().map(|target| target.path.as_path()));
+        let evidence = Evidence::collect(self.targets.iter().map(|target| target.path.as_path()));
         let (began_unix_ms, began) = (self.clock.unix_ms(), self.clock.monotonic());
         // A target's smallest transfer is not known until its file is filled, so the first count assumes
         // [`MIN_TRANSFER_BYTES`].
@@ -96,10 +96,9 @@ impl<'r> DriveTestRun<'r> {
         let steps = steps.into_iter().map(|step| self.step(step)).collect::<Result<Vec<_>, _>>()?;
         Ok(DriveTest {
             schema: SCHEMA,
-            program: env!("CARGO_PKG_VERSION").into(),
+            evidence,
             began_unix_ms,
             seconds: (self.clock.monotonic() - began).as_secs_f64(),
-            machine,
             backend: backend.into(),
             smallest_transfer,
             options: self.options.clone(),

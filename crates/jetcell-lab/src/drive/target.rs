@@ -5,10 +5,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jetcell_host::machine::Mount;
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
 use jetcell_workload::fragmentation::{FileMap, Fragmentation};
-use jetcell_workload::machine::Mount;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 

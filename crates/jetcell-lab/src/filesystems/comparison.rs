@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jetcell_workload::machine::DirectoryStorage;
+use jetcell_host::Evidence;
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_workload::measurement::ConfidenceInterval;
 use serde::Serialize;
 
@@ -93,8 +94,9 @@ pub struct MetricResult {
 pub struct FilesystemComparison {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
-    /// Version of this program.
-    pub program: String,
+    /// The program, its command line, the machine and the storage.
+    #[serde(flatten)]
+    pub evidence: Evidence,
     /// Heading that describes how the directories differ.
     pub title: &'static str,
     /// Meaning of the sign of the differences.
@@ -147,12 +149,12 @@ pub fn compare<E>(
     }
     let result = |(at, row): (usize, &ComparedMetric)| MetricResult::new(*row, column(&measured, at));
     let rows = rows.iter().enumerate().map(result).collect();
-    let program = env!("CARGO_PKG_VERSION").into();
+    let evidence = Evidence::collect(directories.iter().map(|tested| tested.directory.as_path()));
     let (signs, skipped) = (SignConvention::Better, Vec::new());
     let too_few_turns = turns < limits.fewest;
     Ok(FilesystemComparison {
         schema: SCHEMA,
-        program,
+        evidence,
         title,
         signs,
         limits,

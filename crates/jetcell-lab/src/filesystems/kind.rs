@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::Command;
 use std::str::FromStr;
 
-use jetcell_workload::machine::DirectoryStorage;
+use jetcell_host::machine::DirectoryStorage;
 use serde::{Deserialize, Serialize};
 
 use super::remarks::{has_aes, inline_encryption};

@@ -1,7 +1,7 @@
 //! Remarks about a file system, for readers of a comparison: checksums and encryption, to the extent that this
 //! machine reports them.
 
-use jetcell_workload::machine::DirectoryStorage;
+use jetcell_host::machine::DirectoryStorage;
 
 use super::work_directory::run_program;
 use crate::system::System;
@@ -90,7 +90,7 @@ pub(super) fn has_aes(system: &dyn System) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_workload::machine::{BlockDevice, Mount};
+    use jetcell_host::machine::{BlockDevice, Mount};
 
     use super::*;
     use crate::system::fake::FakeSystem;

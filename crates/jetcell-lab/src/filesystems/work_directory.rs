@@ -14,8 +14,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jetcell_host::machine::Mount;
 use jetcell_vfs::is_locked;
-use jetcell_workload::machine::Mount;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
 use crate::system::{System, SystemError};

@@ -145,7 +145,7 @@ fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()
 mod tests {
     use std::time::Duration;
 
-    use jetcell_workload::machine::DirectoryStorage;
+    use jetcell_host::machine::DirectoryStorage;
 
     use super::*;
     use crate::filesystems::{TestedDirectory, TurnLimits, compare};

@@ -42,9 +42,9 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
 /// Returns how the programs and machines differ.
 pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     let environment_settings = |run: &&RunResult| {
-        let machine = &run.machine;
+        let machine = &run.evidence.machine;
         let mut all: Vec<(String, String)> = [
-            ("jetcell", run.jetcell_version.clone()),
+            ("jetcell", run.evidence.jetcell_version.clone()),
             ("host", machine.host.clone()),
             ("kernel", machine.kernel.clone()),
             ("processor", format!("{} × {}", machine.processors, machine.processor)),
@@ -52,7 +52,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         ]
         .map(|(name, value)| (name.to_string(), value))
         .to_vec();
-        let storage = |of: &dyn Fn(&jetcell_workload::machine::DirectoryStorage) -> Option<String>| {
+        let storage = |of: &dyn Fn(&jetcell_host::machine::DirectoryStorage) -> Option<String>| {
             let distinct: BTreeSet<String> = machine.storage.iter().filter_map(of).collect();
             distinct.into_iter().collect::<Vec<_>>().join(", ")
         };

@@ -212,7 +212,7 @@ fn different_settings_are_listed() {
     other.1.result.configuration.mix = "10/20/30/40".parse().unwrap();
     other.1.result.plan.cache_bytes *= 2;
     other.1.result.configuration.dirs = vec!["/elsewhere".into()];
-    other.1.result.machine.kernel = "7.0".into();
+    other.1.result.evidence.machine.kernel = "7.0".into();
     (one.1.result.verdict, one.1.result.reason) = (Verdict::Fail, "too slow".into());
     let comparison = RunComparison::new(&[one, other], 0);
     let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();

@@ -58,7 +58,7 @@ pub(crate) fn details(test: &DriveTest) -> Vec<ReportTable> {
 }
 
 pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
-    let machine = &test.machine;
+    let machine = &test.evidence.machine;
     let mut lines = vec![format!(
         "{} × {}, Linux {}; {} of at most {} s per step, in {}{}; direct I/O with {}; the smallest transfer \
          is {}",
@@ -129,7 +129,7 @@ fn targets(test: &DriveTest) -> ReportTable {
             TargetKind::Device => "device, read-only access",
             TargetKind::ErasedDevice => "device, overwritten",
         };
-        let storage = test.machine.storage.iter().find(|storage| storage.directory == target.path);
+        let storage = test.evidence.machine.storage.iter().find(|storage| storage.directory == target.path);
         let mount = storage.and_then(|storage| storage.mount.as_ref());
         let mount = mount.filter(|_| !matches!(target.kind, TargetKind::Device | TargetKind::ErasedDevice));
         let mount = mount.map_or("", |mount| mount.file_system.as_str());
@@ -283,10 +283,10 @@ fn latencies(test: &DriveTest) -> ReportTable {
 pub(crate) mod tests {
     use std::path::PathBuf;
 
+    use jetcell_host::Evidence;
     use jetcell_lab::drive::{
         AccessTimePoint, DriveTestOptions, SCHEMA, StepGroup, StepUnit, TargetCosts, TestStep, TransferZone,
     };
-    use jetcell_workload::machine::Machine;
     use jetcell_workload::measurement::{ConfidenceInterval, LatencyHistogram};
 
     use super::*;
@@ -340,10 +340,9 @@ pub(crate) mod tests {
         };
         DriveTest {
             schema: SCHEMA,
-            program: "0.1.0".into(),
+            evidence: Evidence { jetcell_version: "0.1.0".into(), ..Evidence::default() },
             began_unix_ms: 0,
             seconds: 75.0,
-            machine: Machine::default(),
             backend: "io_uring".into(),
             smallest_transfer: 4096,
             options: DriveTestOptions {

@@ -37,7 +37,7 @@ pub(super) fn publish_run(stored: &StoredRun, kind: TestKind, source: String) ->
         measured_seconds: Some(result.tested_seconds()),
         interruptions: result.parts.len().saturating_sub(1),
         machine: Some(machine(result)),
-        engine_version: format!("Jetcell {}", result.jetcell_version),
+        engine_version: format!("Jetcell {}", result.evidence.jetcell_version),
         target_iops: target,
         achieved_iops: Some(result.achieved_transactional_iops),
         final_bytes: Some(result.final_database_bytes),
@@ -53,12 +53,12 @@ pub(super) fn publish_run(stored: &StoredRun, kind: TestKind, source: String) ->
         io_errors: Some(result.io_errors),
         charts: test_charts(result).map_or_else(|| load_charts(stored), |(_, charts)| charts),
         tables: all,
-        ..ServerTest::new(result.machine.host.clone(), kind, source, AverageMethod::Weighted)
+        ..ServerTest::new(result.evidence.machine.host.clone(), kind, source, AverageMethod::Weighted)
     }
 }
 
 fn machine(result: &RunResult) -> String {
-    let machine = &result.machine;
+    let machine = &result.evidence.machine;
     format!("{} × {}, {}", machine.processors, machine.processor, human_bytes(machine.memory_bytes))
 }
 

@@ -257,7 +257,7 @@ fn servers_with_equal_host_names_are_distinguished_by_directory() {
 #[test]
 fn equal_test_names_on_two_machines_are_detected() {
     let mut stress = RunResult { test: TestKind::Stress, ..passed() };
-    stress.machine.memory_bytes += 1 << 30;
+    stress.evidence.machine.memory_bytes += 1 << 30;
     stress.parts = vec![TestPart::default(); 3];
     let found = of_runs("title = 'T'", &[&passed(), &stress]).unwrap().findings();
     assert!(

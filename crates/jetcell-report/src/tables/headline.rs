@@ -10,7 +10,7 @@ use crate::table::{ReportCell, ReportTable};
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
 pub(crate) fn test_description(result: &RunResult) -> Vec<String> {
-    let machine = &result.machine;
+    let machine = &result.evidence.machine;
     let mut lines: Vec<String> = result.configuration.description.clone().into_iter().collect();
     lines.push(format!(
         "{}: {} × {}, {} of memory",

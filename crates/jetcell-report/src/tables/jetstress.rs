@@ -25,7 +25,7 @@ pub(super) fn summary(result: &RunResult) -> ReportTable {
     let interruptions = (result.parts.len() > 1).then(|| (result.parts.len() - 1).to_string());
     let mut table = ReportTable::facts("Test Summary")
         .fact("Overall Test Result", ReportCell::with_judgement(verdict, result.verdict == Verdict::Pass))
-        .fact("Machine Name", result.machine.host.as_str())
+        .fact("Machine Name", result.evidence.machine.host.as_str())
         .fact_if("Test Description", result.configuration.description.as_deref())
         .fact(
             "Test Start Time",
@@ -34,8 +34,8 @@ pub(super) fn summary(result: &RunResult) -> ReportTable {
         .fact("Test End Time", result.ended.as_str())
         .fact(measured, duration_text(seconds))
         .fact_if("Interruptions", interruptions)
-        .fact("Jetcell Version", result.jetcell_version.as_str())
-        .fact("Operating System", result.machine.operating_system.as_str());
+        .fact("Jetcell Version", result.evidence.jetcell_version.as_str())
+        .fact("Operating System", result.evidence.machine.operating_system.as_str());
     for phase in &result.phases {
         table = table.fact(phase.phase.title(), duration_text(phase.seconds));
     }

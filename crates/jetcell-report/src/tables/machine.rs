@@ -1,13 +1,13 @@
 //! Tables that describe a run's machine.
 
-use jetcell_workload::machine::{BlockDevice, DirectoryStorage};
+use jetcell_host::machine::{BlockDevice, DirectoryStorage};
 use jetcell_workload::result::RunResult;
 
 use crate::number::bytes;
 use crate::table::ReportTable;
 
 pub(super) fn machine(result: &RunResult) -> ReportTable {
-    let machine = &result.machine;
+    let machine = &result.evidence.machine;
     ReportTable::facts("Machine")
         .fact("Kernel", machine.kernel.as_str())
         .fact("Processor", format!("{} × {}", machine.processors, machine.processor))
@@ -35,7 +35,7 @@ pub(super) fn storage(result: &RunResult) -> ReportTable {
     let columns =
         ["Directory", "File system", "Mount", "Mount options", "Device", "Scheduler", "Write cache"];
     ReportTable::text_columns("Storage", &columns)
-        .rows(result.machine.storage.iter().map(row))
+        .rows(result.evidence.machine.storage.iter().map(row))
         .or_note("Unknown.")
 }
 

@@ -15,13 +15,13 @@ use jetcell_host::Cancellation;
 use crate::engine::{DatabaseStore, PassiveCopies};
 use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;
-use crate::machine::DirectoryStorage;
 use crate::measurement::{
     ArraySample, CacheUsage, CounterSnapshot, HostCounters, HostUsage, LoadTally, Measurement,
     OpenLoopBacklog, Repetition, Sample, SampleFile, SaturationSearch, SteadyState,
 };
 use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
+use jetcell_host::machine::DirectoryStorage;
 
 use self::maintenance_turns::MaintenanceTurns;
 

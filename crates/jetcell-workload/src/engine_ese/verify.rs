@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 
 use crate::engine::VerificationDepth;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, RunPlan};
-use crate::machine::{BlockDevice, DirectoryStorage};
 use crate::measurement::{FileVerification, VerificationResult};
+use jetcell_host::machine::{BlockDevice, DirectoryStorage};
 
 /// Maximum number of findings kept for each file. The first ones are enough to identify the problem.
 const MAX_FINDINGS: usize = 10;

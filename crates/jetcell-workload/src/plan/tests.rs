@@ -1,10 +1,10 @@
 //! Tests of plans, using real directories and the model engine.
 
 use super::*;
-use crate::machine::Mount;
 use crate::model_engine::ModelEngine;
 use crate::profile::Options;
 use crate::units::DatabaseSize;
+use jetcell_host::machine::Mount;
 
 struct TestDirectory(tempfile::TempDir);
 

@@ -12,10 +12,10 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
-use crate::machine::Mount;
 use crate::profile::{DatabaseSource, Profile, RecoveryMode, TestKind};
 use crate::start_error::{StartError, fail_start};
 use crate::units::{ByteSize, DatabaseSize};
+use jetcell_host::machine::Mount;
 
 /// Disk space needed by a circular log stream: checkpoint depth, reserve logs and a margin.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;

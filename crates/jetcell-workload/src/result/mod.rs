@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fragmentation::FragmentationChange;
 use crate::layout::RunPlan;
-use crate::machine::Machine;
 use crate::measurement::{
     ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
     OpenLoopBacklog, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
@@ -31,6 +30,7 @@ use crate::measurement::{
 use crate::observer::RunPhase;
 use crate::profile::{Profile, TestKind};
 use crate::verdict::{Verdict, VerdictRule};
+use jetcell_host::Evidence;
 
 pub use alone::StandaloneLoad;
 pub use arithmetic::{EsrpSummary, achieved_iops, subtract, total, total_log_reads, total_reads};
@@ -136,8 +136,9 @@ pub struct RunResult {
     /// Kind of test. Results without this field are from performance tests.
     #[serde(default)]
     pub test: TestKind,
-    /// Version of this program.
-    pub jetcell_version: String,
+    /// The program, its command line, the machine and the storage.
+    #[serde(flatten)]
+    pub evidence: Evidence,
     /// Overall outcome.
     pub verdict: Verdict,
     /// Reason for the verdict, as a sentence.
@@ -251,8 +252,6 @@ pub struct RunResult {
     pub configuration: Profile,
     /// Plan of the run, with its files.
     pub plan: RunPlan,
-    /// Machine that performed the run.
-    pub machine: Machine,
 }
 
 impl RunResult {

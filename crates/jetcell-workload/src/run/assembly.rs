@@ -11,7 +11,6 @@ use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
 use crate::layout::{InstancePlan, RunPlan};
 use crate::load::LoadOperationKind;
-use crate::machine::Machine;
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
     Measurement, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult, trends,
@@ -23,6 +22,7 @@ use crate::result::{
     achieved_iops, doubts, judge, total,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
+use jetcell_host::Evidence;
 
 /// Result of attaching the databases, driving the load and shutting down.
 #[derive(Clone, Default)]
@@ -120,7 +120,7 @@ pub(crate) fn assemble(
     RunResult {
         schema_version: SCHEMA_VERSION,
         test: profile.test,
-        jetcell_version: env!("CARGO_PKG_VERSION").into(),
+        evidence: Evidence::collect(directories),
         verdict,
         reason,
         rules,
@@ -161,7 +161,6 @@ pub(crate) fn assemble(
         verification,
         log: history.log.clone(),
         configuration: profile.clone(),
-        machine: Machine::examine(directories),
         plan: plan.clone(),
     }
 }

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_host::{Cancellation, Interrupt};
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{FilesystemComparison, TestedDirectory, figures, remarks};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::profile::TestConfiguration;
 use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind, run};
 use serde::Serialize;

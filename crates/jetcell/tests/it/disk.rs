@@ -180,7 +180,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
     let refused = |path: &str| cell.program_refused(&["disk", "test", path, "--size", "16MiB"]);
     match tempfile::tempdir_in("/dev/shm") {
         Ok(memory)
-            if jetcell_workload::machine::Mount::containing(memory.path())
+            if jetcell_host::machine::Mount::containing(memory.path())
                 .is_some_and(|mount| mount.is_in_memory()) =>
         {
             let said = refused(memory.path().to_str().unwrap());

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jetcell_host::machine::{BlockDevice, DirectoryStorage, Mount};
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::direct_io_available;
-use jetcell_workload::machine::{BlockDevice, DirectoryStorage, Mount};
 
 use super::observation::Observation;
 use super::system_files::SystemFiles;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Local};
@@ -10,7 +11,7 @@ use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
 use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
 };
-use jetcell_host::{ProgressLine, peak_resident_bytes};
+use jetcell_host::{Evidence, ProgressLine, peak_resident_bytes};
 use jetcell_input::error_line;
 use jetcell_input::time::format_duration;
 use jetcell_report::StoredRun;
@@ -128,6 +129,7 @@ impl FleetStore {
             results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
         }
         let metadata = RunMetadata {
+            evidence: Evidence::collect(iter::empty()),
             started: format_time_ns(coordinator.started_ns()),
             ended: format_time_ns(jetcell_fleet::clock::wall_ns()),
             measured_from: coordinator.start_ns().map(format_time_ns),

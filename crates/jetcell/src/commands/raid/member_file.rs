@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directory, sync_file};
-use jetcell_workload::machine::DirectoryStorage;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -12,10 +12,10 @@ use jetcell_durability::{
     DurabilityJournalHeader, DurabilityVerification, FailureLevel, FileWitness, Journal, OperationNumber,
     TcpWitness, TestedStorage, Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
 };
+use jetcell_host::machine::DirectoryStorage;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
 use jetcell_report::{durability_html, durability_markdown, durability_text};
 use jetcell_vfs::{open_input, parent_directory};
-use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use jetcell_host::{field, kibibytes_field};
 use serde::{Deserialize, Serialize};
+
+use crate::process::{field, kibibytes_field};
 
 /// A description of the machine on which a test runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -90,7 +91,7 @@ impl Machine {
             operating_system: field(&release, "PRETTY_NAME").unwrap_or_default().into(),
             kernel: read_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
             processor: field(&processors, "model name").unwrap_or_default().into(),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: jetcell_sync::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: kibibytes_field(&memory, "MemTotal").unwrap_or(0),
             storage,
         }
