@@ -108,7 +108,7 @@ pub(crate) struct CleanPageWait {
     reported: bool,
 }
 
-/// A change in a wait for clean pages that is worth reporting.
+/// A pause, or the end of a pause, of a task that waits for clean pages. Both are reported as events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CleanPageWaitEvent {
     /// The task is paused.

@@ -34,7 +34,7 @@ const MAX_UNBREAKABLE_LENGTH: usize = 24;
 /// Tables with more rows than this may continue on the next printed page.
 pub(crate) const MIN_BREAKABLE_ROWS: usize = 20;
 
-/// A report page for a command whose result is not a run.
+/// An HTML report with a title and tables, for results other than test runs.
 #[derive(Debug)]
 pub struct ReportPage {
     title: String,

@@ -211,7 +211,7 @@ impl IoCounters {
     }
 }
 
-/// A file system that counts every transfer, sync and growth that it passes to `inner`.
+/// A file system that counts the transfers, syncs and extensions of the files of `inner`.
 pub struct CountedVfs {
     inner: Arc<dyn Vfs>,
     counters: Arc<IoCounters>,

@@ -109,7 +109,7 @@ enum JetcellCommand {
     Backup(Box<MakeBackup>),
     /// Make a passive copy of an instance, and update it by replaying the logs
     Replicate(Box<ReplicateArgs>),
-    /// Share directories of this host with copies on other hosts
+    /// Share directories on this host, so that other hosts can keep copies
     Serve(Box<ServeArgs>),
     /// Show the state of copies: queues, lag and health
     Copies(CopiesArgs),

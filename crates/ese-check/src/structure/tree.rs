@@ -30,7 +30,7 @@ const MAX_VISITED: u32 = 1 << 27;
 /// requested.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
-/// The part of a walk's state that does not depend on the tree being walked.
+/// Walks trees page by page, and records findings and page owners.
 pub(crate) struct TreeWalker<'a, 'd> {
     pub(crate) reader: &'a mut VerifiedPageReader<'d>,
     pub(crate) findings: &'a mut Findings,

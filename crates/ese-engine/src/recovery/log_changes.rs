@@ -13,7 +13,7 @@ use super::redo::{pages_changed, redoable};
 use crate::Result;
 use crate::log::{LogChain, LogNames, LogReader};
 
-/// Summary of the changes recorded in the logs, starting from one generation.
+/// Summary of the changes recorded in the logs from a given generation on.
 #[derive(Clone, Debug, Default)]
 pub struct LogChanges {
     /// Number of records.

@@ -19,7 +19,7 @@ pub struct PageComparison {
     pub comparison: ComparisonResult,
 }
 
-/// A page image as of a log position.
+/// A page image that the active side and a copy exchange, as of a log position.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExchangedPage {
     /// Signature of the database.

@@ -89,7 +89,7 @@ pub struct DatabaseFile {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// A locked database file that has not yet been opened with [`DatabaseFile::open`].
+/// An open and locked database file whose header was read, from which [`DatabaseFile::open`] creates a [`DatabaseFile`].
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
     pub logged_path: String,

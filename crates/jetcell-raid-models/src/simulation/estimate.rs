@@ -47,7 +47,7 @@ impl Default for SimulationSettings {
     }
 }
 
-/// An estimated mean over simulated lives.
+/// The mean loss over all simulated array lifetimes, with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LossEstimate {
     /// The mean: a probability of loss, or a number of losses per life if lives continue after a loss.

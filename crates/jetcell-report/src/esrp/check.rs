@@ -38,7 +38,7 @@ impl StatementOutcome {
     }
 }
 
-/// A statement, and the outcome of checking it.
+/// A figure stated in an ESRP document, and whether the results agree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsistencyCheck {
     /// Location of the statement in the document.

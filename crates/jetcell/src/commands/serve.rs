@@ -35,7 +35,7 @@ Examples:
 
 Exit code: 0 stopped by Ctrl-C, 2 could not run, 130 stopped by a second Ctrl-C.";
 
-/// Share directories of this host with copies on other hosts, over TLS
+/// Share directories on this host over TLS, so that other hosts can keep copies
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
