@@ -37,8 +37,8 @@ impl Advise for BackupError {
 impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
-            CopyError::Engine(error) => error.advice(),
-            _ => None,
+            CopyError::Engine(error) => Advise::advice(error),
+            error => error.advice(),
         }
     }
 
