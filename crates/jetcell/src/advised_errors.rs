@@ -29,6 +29,13 @@ impl Advise for ese_engine::Error {
 }
 
 impl Advise for BackupError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            BackupError::Engine(error) => Advise::advice(error),
+            error => error.advice(),
+        }
+    }
+
     fn jet_code(&self) -> Option<(i32, &'static str)> {
         self.jet_error()
     }
@@ -38,6 +45,7 @@ impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             CopyError::Engine(error) => Advise::advice(error),
+            CopyError::Backup(error) => Advise::advice(error),
             error => error.advice(),
         }
     }

@@ -374,7 +374,7 @@ impl CopyScenario {
         let is_bad_page = matches!(
             error,
             CopyError::Refused { reason: Refusal::BadPages, .. }
-                | CopyError::Backup(BackupError::Set { fault: BackupSetError::BadPages, .. })
+                | CopyError::Backup(BackupError::Set(BackupSetError::BadPages(_)))
         );
         is_bad_page && !bad_pages(&self.hosts, self.active).is_empty()
     }
