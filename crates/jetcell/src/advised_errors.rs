@@ -59,6 +59,13 @@ impl Advise for CopyError {
     }
 }
 
+#[cfg(feature = "arrays")]
+impl Advise for jetcell_array::ArrayError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        self.advice()
+    }
+}
+
 /// Implements [`Advise`] for errors whose text contains the advice.
 macro_rules! advised_by_text {
     ($($error:ty),*) => {
