@@ -65,7 +65,7 @@ impl BackupError {
     /// Returns the number and the name of the corresponding ESE error, if ESE has one.
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
-            BackupError::Engine(Error::Usage(_)) => None,
+            BackupError::Engine(Error::Usage(_) | Error::File { .. } | Error::NoTable { .. }) => None,
             BackupError::Engine(error) => Some((error.jet_code(), error.jet_name())),
             BackupError::Set(error) => Some(error.jet_error()),
             BackupError::Changed { .. } => Some((-1206, "JET_errDatabaseCorrupted")),
@@ -76,6 +76,7 @@ impl BackupError {
     /// Returns what the user can do about it, for example `make a full backup`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
+            BackupError::Engine(error) => return error.advice(),
             BackupError::Set(error) => error.advice(),
             BackupError::Refused(refusal) => refusal.advice(),
             BackupError::Changed { damage: FileDamage::Content, .. } => Some("use another backup"),

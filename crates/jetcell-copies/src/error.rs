@@ -296,6 +296,7 @@ impl CopyError {
     /// Returns what the user can do about it, for example `omit --incremental to reseed the complete copy`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         let advice = match self {
+            CopyError::Engine(error) => return error.advice(),
             CopyError::Backup(error) => return error.advice(),
             CopyError::Refused { reason, .. } => return reason.advice(),
             CopyError::OnlyFullReseed(FullReseedReason::OtherDatabases) => {

@@ -19,7 +19,7 @@ impl Advise for ese_engine::Error {
             ese_engine::Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
                 "use --map OLD=NEW to specify the location of a database"
             }
-            _ => return None,
+            error => return error.advice(),
         }))
     }
 
