@@ -19,7 +19,7 @@ impl Advise for ese_engine::Error {
             ese_engine::Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
                 "use --map OLD=NEW to specify the location of a database"
             }
-            _ => return None,
+            error => return error.advice(),
         }))
     }
 
@@ -29,6 +29,13 @@ impl Advise for ese_engine::Error {
 }
 
 impl Advise for BackupError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            BackupError::Engine(error) => Advise::advice(error),
+            error => error.advice(),
+        }
+    }
+
     fn jet_code(&self) -> Option<(i32, &'static str)> {
         self.jet_error()
     }
@@ -37,8 +44,9 @@ impl Advise for BackupError {
 impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
-            CopyError::Engine(error) => error.advice(),
-            _ => None,
+            CopyError::Engine(error) => Advise::advice(error),
+            CopyError::Backup(error) => Advise::advice(error),
+            error => error.advice(),
         }
     }
 
@@ -48,6 +56,13 @@ impl Advise for CopyError {
             CopyError::Backup(error) => Advise::jet_code(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(feature = "arrays")]
+impl Advise for jetcell_array::ArrayError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        self.advice()
     }
 }
 

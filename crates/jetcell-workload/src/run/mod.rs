@@ -289,8 +289,10 @@ impl TestRun<'_> {
         // The logs of the creation are not needed, even if the test itself runs without circular logging.
         let circular_log = self.plan.circular_log || self.profile.test == TestKind::Recovery;
         let plan = &RunPlan { circular_log, ..self.plan.clone() };
-        let store =
-            self.engine.open(plan, DatabaseOpenMode::Create).map_err(|error| watch.run_error(error))?;
+        let store = self
+            .engine
+            .open(plan, DatabaseOpenMode::Create)
+            .map_err(|error| watch.run_error(error.full_text()))?;
         let filled = fill(&*store, plan, self.profile, self.stop, watch);
         let closed = store.shutdown();
         filled.and(closed).map_err(|error| watch.run_error(error))?;
@@ -313,7 +315,9 @@ impl TestRun<'_> {
         let profile = &with_remaining_duration(profile, measured_before);
         let before = database_fragmentation(plan);
         watch.begin_phase(RunPhase::Attach, 1);
-        let store = engine.open(plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
+        let store = engine
+            .open(plan, DatabaseOpenMode::Attach)
+            .map_err(|error| watch.run_error(error.full_text()))?;
         let initial_bytes = database_bytes(&*store, plan);
         if let Some(subject) = &mut watch.subject {
             subject.initial_bytes = initial_bytes;

@@ -135,8 +135,8 @@ impl ActivateArgs {
             self.ask_host(&places, Path::new(&state.source))?;
             match self.activate_one(places.vfs(), directory, state) {
                 // Another copy may have the logs that this copy lacks.
-                Err(error @ CopyError::Refused(_)) if at < last => {
-                    console::print_note(&format!("not activated: {error}"));
+                Err(error) if at < last && error.may_try_another_copy() => {
+                    console::print_note(&format!("not activated: {}", CommandError::from(error).full_text()));
                 }
                 activated => return activated.map_err(CommandError::from),
             }
@@ -174,9 +174,8 @@ impl ActivateArgs {
         directory: &Path,
         state: &CopyState,
     ) -> Result<CommandOutcome, CopyError> {
-        let events = EventFile::open(directory, true).map_err(|error| {
-            CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
-        })?;
+        let events = EventFile::open(directory, true)
+            .map_err(|error| ese_engine::Error::io(directory.join("events.jsonl"), &error))?;
         let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.log_name_form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),

@@ -126,9 +126,8 @@ impl ReseedArgs {
 
     fn patch(&self, mut reseed: Reseed, to: &Path) -> Result<(), CopyError> {
         if !self.dry_run {
-            let events = EventFile::open(to, true).map_err(|error| {
-                CopyError::Refused(format!("{}: {error}", to.join("events.jsonl").display()))
-            })?;
+            let events = EventFile::open(to, true)
+                .map_err(|error| ese_engine::Error::io(to.join("events.jsonl"), &error))?;
             reseed.set_event_sink(Arc::new(events));
         }
         let plan = reseed.current_plan();

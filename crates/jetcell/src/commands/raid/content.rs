@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions};
+use jetcell_array::{
+    Array, ArrayError, ArrayRefusal, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions,
+};
 use jetcell_vfs::Vfs;
 
 use super::operation_context::{ArrayGuard, ArrayOwner};
 use super::running_array::{ArrayFiles, ArrayStartOptions, RunningArray};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 
 /// Name of the write log in an array's directory.
 const WRITE_LOG: &str = "write-log";
@@ -74,7 +76,7 @@ impl SharedContent {
         let Some(mut content) = self.lock().take() else { return Ok(()) };
         let saved = files.save_members(&content.array().status());
         let shown = files.directory.path.display().to_string();
-        let closed = content.close().map_err(|error| CommandError::from(format!("{shown}: {error}")));
+        let closed = content.close().context(shown);
         saved.and(closed)
     }
 }
@@ -119,7 +121,7 @@ pub fn start_with_content(
 ) -> Result<RunningContent, CommandError> {
     let mut running = start.start()?;
     let shown = start.array.display().to_string();
-    let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
+    let error_with_path = |error: ArrayError| CommandError::from(error).context(&shown);
     let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
     if !holds_luns && Volume::exists_on(&mut running.array).map_err(error_with_path)? {
         running.close()?;
@@ -144,6 +146,6 @@ pub fn start_with_luns(start: &ArrayStartOptions) -> Result<RunningContent, Comm
     let RunningContent { content, vfs, files } = start_with_content(start, false)?;
     let ArrayContent::Array(array) = content else { return Ok(RunningContent { content, vfs, files }) };
     let shown = start.array.display();
-    array.close().map_err(|error| format!("{shown}: {error}"))?;
-    Err(format!("{shown}: the array has no LUNs; create a LUN with jetcell raid lun create").into())
+    array.close().context(shown)?;
+    Err(CommandError::from(ArrayError::from(ArrayRefusal::NoLuns)).context(start.array.display()))
 }

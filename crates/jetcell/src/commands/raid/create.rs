@@ -93,13 +93,11 @@ impl RaidCreateArgs {
             force: self.force,
             ..CreateArrayOptions::new(self.level, random_id()?)
         };
-        let command_error = |error: jetcell_array::ArrayError| CommandError::from(error.to_string());
-        Array::create(&*vfs, &members, &options).map_err(command_error)?;
-        let mut array =
-            Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(command_error)?;
-        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(command_error)?;
+        Array::create(&*vfs, &members, &options)?;
+        let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
+        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force))?;
         let (bytes, id) = (array.layout().bytes(), options.id);
-        array.close().map_err(command_error)?;
+        array.close()?;
         // The directory is claimed only at this point, because a refused command must not change anything. Another
         // process may have created an array in the directory in the meantime.
         let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {

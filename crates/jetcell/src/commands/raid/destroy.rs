@@ -10,7 +10,7 @@ use super::array_directory::ArrayDirectory;
 use super::member_file::is_link_to_file;
 use super::output_options::OutputOptions;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome};
 use crate::shared::files::vfs;
 
 /// Destroy an array: its members become ordinary files, and its content is lost
@@ -54,8 +54,7 @@ impl RaidDestroyArgs {
                 link.display()
             ));
         }
-        let erased =
-            Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
+        let erased = Array::erase(&*vfs, directory.id, &present).context(&shown)?;
         directory.remove().map_err(|error| format!("{shown}: {error}"))?;
         self.shown.print(
             &json!({ "members": erased }),

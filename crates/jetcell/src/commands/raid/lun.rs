@@ -80,7 +80,7 @@ impl CreateLunArgs {
         if self.new.size.0 == 0 || !self.new.size.0.is_multiple_of(block) {
             return Err(format!("--size {} must be a multiple of {block} bytes", self.new.size).into());
         }
-        check_lun_name(&self.new.name).map_err(|error| CommandError::from(error.to_string()))
+        Ok(check_lun_name(&self.new.name)?)
     }
 }
 
@@ -90,14 +90,14 @@ impl NewLun {
         let mut running = start.start()?;
         let shown = start.array.display();
         let is_volume = match LunVolume::exists_on(&mut running.array) {
-            Ok(true) if self.log.is_some() => Err(WRITE_LOG_EXISTS.to_string()),
-            found => found.map_err(|error| error.to_string()),
+            Ok(true) if self.log.is_some() => Err(CommandError::from(WRITE_LOG_EXISTS)),
+            found => found.map_err(CommandError::from),
         };
         let is_volume = match is_volume {
             Ok(is_volume) => is_volume,
             Err(what) => {
                 running.close()?;
-                return Err(format!("{shown}: {what}").into());
+                return Err(what.context(shown));
             }
         };
         if let Some(log) = &self.log {
@@ -123,7 +123,7 @@ impl NewLun {
                     files.directory.write_log = None;
                     files.directory.save()?;
                 }
-                Err(format!("{shown}: {error}").into())
+                Err(CommandError::from(error).context(shown))
             }
         }
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::array_directory::ArrayDirectory;
 use super::maintenance::ZONE_BYTES;
 use crate::commands::raid::reliability::ReliabilityOptions;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 use crate::shared::files::vfs;
 
 /// Maximum number of bytes that are read from the event file.
@@ -47,8 +47,8 @@ impl MeasuredOptions {
     /// Examines an array without changing it.
     pub fn from_array(array: &Path) -> Result<MeasuredOptions, CommandError> {
         let directory = ArrayDirectory::open(array)?;
-        let found = ArrayExamination::new(&*vfs()?, directory.id, &directory.members)
-            .map_err(|error| format!("{}: {error}", array.display()))?;
+        let found =
+            ArrayExamination::new(&*vfs()?, directory.id, &directory.members).context(array.display())?;
         let layout = found.layout;
         let raid = match (layout.level, layout.slots) {
             (RaidLevel::Raid0, _) => {

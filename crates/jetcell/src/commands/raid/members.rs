@@ -14,7 +14,7 @@ use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 
 /// Remove a member from an array, as if it had failed
 #[derive(Args)]
@@ -115,7 +115,7 @@ pub fn add_members(
     let admission = on.with_array(|array| array.member_requirements(part, paths))?;
     // The array is not locked here. Otherwise, the load would have to wait while slow drives are prepared.
     let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
-    let members = members.map_err(|error| format!("{}: {error}", on.name))?;
+    let members = members.context(on.name)?;
     {
         // The file lock is held, so no other thread writes the member list between the two steps.
         let mut of_array = on.files();

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LunVolume};
+use jetcell_array::{Array, ArrayError, ArrayRefusal, LunVolume};
 use jetcell_backup::TransferControl;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::running_array::{ArrayEventSeverity, ArrayFiles};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 
 /// Exclusive access to an array, either directly or through the LUN layer above it.
 pub enum ArrayGuard<'a> {
@@ -147,8 +147,7 @@ impl OperationContext<'_> {
         &self,
         call: impl FnOnce(&mut LunVolume) -> Result<T, ArrayError>,
     ) -> Result<T, CommandError> {
-        let none = || "the array has no LUNs; create a LUN with jetcell raid lun create".to_string();
-        self.with_access(|held| held.luns().map_or_else(|| Err(ArrayError::Luns(none())), call))
+        self.with_access(|held| held.luns().map_or(Err(ArrayRefusal::NoLuns.into()), call))
     }
 
     pub fn with_access<T>(
@@ -159,7 +158,7 @@ impl OperationContext<'_> {
         let result = with_exclusive_access(self.owner, call).ok_or_else(|| {
             CommandError::from(format!("{name}: the array was shut down before the operation"))
         })?;
-        result.map_err(|error| format!("{name}: {error}").into())
+        result.context(name)
     }
 
     pub fn files(&self) -> MutexGuard<'_, ArrayFiles> {

@@ -180,7 +180,7 @@ pub fn add_event(events: &EventFile, name: &str, severity: ArrayEventSeverity, t
 }
 
 fn with_array_name(array: &Path, error: ArrayError) -> CommandError {
-    format!("{}: {error}", array.display()).into()
+    CommandError::from(error).context(array.display())
 }
 
 fn member_paths(status: &ArrayStatus) -> Vec<PathBuf> {

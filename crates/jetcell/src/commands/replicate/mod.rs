@@ -280,7 +280,7 @@ impl ReplicateArgs {
                     return Err(CommandError::from(error.clone()));
                 }
                 // Each error is reported only once, no matter how long it lasts.
-                let now = error.to_string();
+                let now = CommandError::from(error.clone()).full_text();
                 if now != waiting {
                     console::print_note(&format!("waiting: {now}"));
                     waiting = now;

@@ -69,7 +69,7 @@ impl CopyScanner {
                     Err(failure) if once => return Err(failure),
                     // A scan error does not stop replay. A repeated error is reported only once.
                     Err(failure) => {
-                        let now = failure.to_string();
+                        let now = failure.full_text();
                         if now != said {
                             console::print_note(&format!("the copy is not scanned: {now}"));
                             said = now;

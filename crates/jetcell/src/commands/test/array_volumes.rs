@@ -121,7 +121,7 @@ impl ArrayVolumes {
         directories: BTreeMap<PathBuf, Option<String>>,
     ) -> Result<(), CommandError> {
         let mut running = ArrayStartOptions::for_array(&path).start()?;
-        let error_with_path = |error: ArrayError| CommandError::from(format!("{}: {error}", path.display()));
+        let error_with_path = |error: ArrayError| CommandError::from(error).context(path.display());
         let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
         if let Some(what) = mismatch_reason(&path, holds_luns, &directories) {
             running.close()?;
@@ -258,7 +258,7 @@ impl MountedVolume {
             None => Ok(()),
         };
         let shown = self.array.display().to_string();
-        let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
+        let error_with_path = |error: ArrayError| CommandError::from(error).context(&shown);
         self.report();
         // A volume that is not closed would keep the LUNs in use.
         let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
@@ -343,13 +343,9 @@ fn sum_counters(seen: &ArraySnapshot, volumes: &[Volume]) -> ArrayCounters {
 }
 
 fn close_luns(luns: SharedLunVolume, array: &Path) -> Result<(), CommandError> {
-    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", array.display()));
-    match luns.into_inner() {
-        Some(luns) => luns.close().map_err(|error| error_with_path(error.to_string())),
-        None => {
-            Err(error_with_path("files on the array are still in use, so the array was not shut down".into()))
-        }
-    }
+    let in_use = || CommandError::new("files on the array are still in use, so the array was not shut down");
+    let closed = luns.into_inner().map_or_else(|| Err(in_use()), |luns| Ok(luns.close()?));
+    closed.map_err(|error| error.context(array.display()))
 }
 
 fn lock(files: &Mutex<ArrayFiles>) -> MutexGuard<'_, ArrayFiles> {

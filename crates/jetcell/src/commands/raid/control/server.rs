@@ -117,7 +117,7 @@ fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Resu
         scope.spawn(|| watch(&mut lines, &client.cancel, &is_done));
         let answer = perform(&request, used, &client);
         is_done.store(true, Ordering::SeqCst);
-        answer.map_or_else(|failure| ControlReply::Error(failure.to_string()), ControlReply::Answer)
+        answer.map_or_else(|failure| ControlReply::Error(failure.full_text()), ControlReply::Answer)
     });
     client.send(&reply);
     Ok(())

@@ -25,7 +25,7 @@ use super::operation_context::ConcurrentActivity;
 use super::output_options::transfers_json;
 use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome};
 
 /// Maximum time until writes to an array are committed if no client requests it.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
@@ -125,7 +125,7 @@ impl RaidServeArgs {
         drop(control);
         let mut files = used.files.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = shut_down(&shared, &mut files);
-        result.map_err(|error| format!("{shown}: {error}"))?;
+        result.context(&shown)?;
         ended.map_err(|_| format!("{shown}: a server thread failed"))?;
         closed.map(|()| CommandOutcome::Good)
     }
