@@ -1,6 +1,7 @@
 //! An error in the options of a run.
 
 use jetcell_input::printable;
+use jetcell_input::toml::TomlError;
 use thiserror::Error;
 
 /// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
@@ -24,6 +25,13 @@ impl ConfigurationError {
             line.push('…');
         }
         ConfigurationError(line)
+    }
+}
+
+impl From<TomlError> for ConfigurationError {
+    fn from(error: TomlError) -> ConfigurationError {
+        let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+        ConfigurationError::new(format!("{error}{advice}"))
     }
 }
 

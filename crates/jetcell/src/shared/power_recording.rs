@@ -37,16 +37,16 @@ impl PowerRecording {
             }
             (given, own) => given.or(own).unwrap_or(MeterScope::Server),
         };
-        let mut meter = kind.open().map_err(failed)?;
-        let first = meter.read().map_err(failed)?;
-        let recorder = PowerRecorder::create(output, scope, now_ms(), first).map_err(failed)?;
+        let mut meter = kind.open()?;
+        let first = meter.read()?;
+        let recorder = PowerRecorder::create(output, scope, now_ms(), first)?;
         Ok(PowerRecording { meter, recorder, failures: 0 })
     }
 
     /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
     pub fn read(&mut self) -> Result<(), CommandError> {
         match self.meter.read() {
-            Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
+            Ok(reading) => Ok(self.recorder.add(now_ms(), reading)?),
             Err(error) => {
                 self.failures += 1;
                 if self.failures == 1 {
@@ -87,10 +87,6 @@ impl RecordingThread {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err("the meter thread panicked".into()))
     }
-}
-
-fn failed(error: jetcell_power::PowerError) -> CommandError {
-    error.to_string().into()
 }
 
 fn now_ms() -> i64 {
