@@ -75,7 +75,7 @@ advised!(
     #[cfg(feature = "lab")]
     jetcell_lab::drives::DriveListError,
     #[cfg(feature = "lab")]
-    jetcell_lab::durability::JournalError,
+    jetcell_durability::JournalError,
     #[cfg(feature = "lab")]
     jetcell_lab::filesystems::SpecificationError,
     #[cfg(feature = "arrays")]
@@ -91,7 +91,7 @@ mod lab {
     use crate::outcome::Advise;
 
     impl Advise for jetcell_lab::SystemError {}
-    impl Advise for jetcell_lab::durability::WriteError {}
+    impl Advise for jetcell_durability::WriteError {}
     impl Advise for jetcell_lab::filesystems::MakeError {}
 }
 

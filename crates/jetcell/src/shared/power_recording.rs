@@ -43,17 +43,19 @@ impl PowerRecording {
         Ok(PowerRecording { meter, recorder, failures: 0 })
     }
 
-    /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
+    /// Adds a reading. A temporary failure of the meter leaves a gap in the log. Returns an error if the log cannot be
+    /// written, or if the meter will not return another reading.
     pub fn read(&mut self) -> Result<(), CommandError> {
         match self.meter.read() {
             Ok(reading) => Ok(self.recorder.add(now_ms(), reading)?),
-            Err(error) => {
+            Err(error) if error.is_temporary() => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    console::print_note(&format!("{error}; retrying"));
+                    console::print_note(&format!("{}; retrying", CommandError::from(error).full_text()));
                 }
                 Ok(())
             }
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -90,7 +90,8 @@ impl RunMeter {
         match found {
             Ok(energy) => result.energy = Some(energy),
             Err(failure) => {
-                console::print_note(&format!("the result does not contain energy values: {failure}"));
+                let reason = failure.full_text();
+                console::print_note(&format!("the result does not contain energy values: {reason}"));
             }
         }
     }
