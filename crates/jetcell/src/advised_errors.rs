@@ -66,6 +66,14 @@ advised!(
     jetcell_dump::DumpError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::RankError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::ResumeError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::bus::BusError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::nats_server::NatsServerError,
     #[cfg(feature = "lab")]
     jetcell_lab::EraseError,
     #[cfg(feature = "lab")]

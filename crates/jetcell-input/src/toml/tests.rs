@@ -21,7 +21,7 @@ struct Disk {
 }
 
 fn advised(error: &TomlError) -> String {
-    error.advice().map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"))
+    crate::with_advice(error, error.advice())
 }
 
 fn mistake(text: &str) -> String {

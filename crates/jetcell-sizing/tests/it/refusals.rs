@@ -5,7 +5,7 @@ use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingError, size};
 /// Returns the line that the command prints for an error.
 fn line<T>(result: Result<T, SizingError>) -> String {
     let error = result.map(|_| ()).unwrap_err();
-    error.advice().map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"))
+    jetcell_input::with_advice(&error, error.advice())
 }
 
 fn refused(from: &str, to: &str) -> String {

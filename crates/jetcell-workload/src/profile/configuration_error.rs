@@ -1,7 +1,7 @@
 //! An error in the options of a run.
 
-use jetcell_input::printable;
 use jetcell_input::toml::TomlError;
+use jetcell_input::{printable, with_advice};
 use thiserror::Error;
 
 /// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
@@ -30,8 +30,7 @@ impl ConfigurationError {
 
 impl From<TomlError> for ConfigurationError {
     fn from(error: TomlError) -> ConfigurationError {
-        let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
-        ConfigurationError::new(format!("{error}{advice}"))
+        ConfigurationError::new(with_advice(&error, error.advice()))
     }
 }
 
