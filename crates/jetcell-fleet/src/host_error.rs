@@ -83,7 +83,11 @@ impl HostRefusal {
 impl HostTestError {
     /// Returns the reason and the advice, for the coordinator.
     pub(crate) fn reason(&self) -> String {
-        let is_stored = matches!(self, HostTestError::LargeResult { .. });
-        with_advice(self, is_stored.then_some("it is stored on the host"))
+        let advice = match self {
+            HostTestError::LargeResult { .. } => Some("it is stored on the host".into()),
+            HostTestError::Run(error) => error.advice(),
+            _ => None,
+        };
+        with_advice(self, advice)
     }
 }

@@ -66,6 +66,7 @@ advised!(
     jetcell_dump::DumpError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
+    jetcell_workload::RunError,
     #[cfg(feature = "fleet")]
     jetcell_fleet::RankError,
     #[cfg(feature = "fleet")]
@@ -117,6 +118,5 @@ macro_rules! advised_by_text {
 advised_by_text!(
     jetcell_export::ExportError,
     jetcell_report::RunReadError,
-    jetcell_workload::RunError,
     jetcell_workload::ConfigurationError
 );
