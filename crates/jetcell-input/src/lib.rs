@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod bounded_list;
 pub mod hex;
 #[cfg(feature = "toml")]
@@ -23,6 +24,7 @@ pub mod time;
 #[cfg(feature = "toml")]
 pub mod toml;
 
+pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
 #[cfg(feature = "toml")]
 pub use nearest::nearest;

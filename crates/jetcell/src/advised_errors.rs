@@ -59,11 +59,59 @@ impl Advise for CopyError {
     }
 }
 
-#[cfg(feature = "arrays")]
-impl Advise for jetcell_array::ArrayError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        self.advice()
-    }
+/// Implements [`Advise`] for errors that have a method `advice`.
+macro_rules! advised {
+    ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
+        $($(#[$attribute])* impl Advise for $error {
+            fn advice(&self) -> Option<Cow<'static, str>> {
+                self.advice()
+            }
+        })*
+    };
+}
+
+advised!(
+    jetcell_dump::DumpError,
+    jetcell_input::toml::TomlError,
+    jetcell_power::PowerError,
+    jetcell_workload::RunError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::RankError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::ResumeError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::bus::BusError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::nats_server::NatsServerError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::EraseError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drive::DriveTestError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drive::TargetError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drives::DriveListError,
+    #[cfg(feature = "lab")]
+    jetcell_durability::JournalError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::filesystems::SpecificationError,
+    #[cfg(feature = "arrays")]
+    jetcell_array::ArrayError,
+    #[cfg(feature = "arrays")]
+    jetcell_disk_simulation::InvalidConfig,
+    #[cfg(any(feature = "arrays", feature = "sizing"))]
+    jetcell_raid_models::Error,
+    #[cfg(feature = "sizing")]
+    jetcell_sizing::SizingError,
+);
+
+#[cfg(feature = "lab")]
+mod lab {
+    use crate::outcome::Advise;
+
+    impl Advise for jetcell_lab::SystemError {}
+    impl Advise for jetcell_durability::WriteError {}
+    impl Advise for jetcell_lab::filesystems::MakeError {}
 }
 
 /// Implements [`Advise`] for errors whose text contains the advice.
@@ -78,9 +126,7 @@ macro_rules! advised_by_text {
 }
 
 advised_by_text!(
-    jetcell_dump::DumpError,
     jetcell_export::ExportError,
     jetcell_report::RunReadError,
-    jetcell_workload::RunError,
     jetcell_workload::ConfigurationError
 );

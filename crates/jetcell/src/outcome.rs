@@ -140,7 +140,6 @@ pub trait CommandContext<T> {
     fn context(self, context: impl fmt::Display) -> CommandResult<T>;
 
     /// Replaces the advice.
-    #[expect(dead_code, reason = "used when errors of libraries are typed")]
     fn advise(self, advice: impl Into<Cow<'static, str>>) -> CommandResult<T>;
 }
 

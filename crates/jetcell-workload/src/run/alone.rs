@@ -65,9 +65,7 @@ impl TestRun<'_> {
         let TestRun { profile, engine, plan, stop } = *self;
         watch.begin_phase(RunPhase::Alone, duration.as_millis() as u64);
         let started = rfc3339(&Local::now());
-        let store = engine
-            .open(plan, DatabaseOpenMode::Attach)
-            .map_err(|error| watch.run_error(error.full_text()))?;
+        let store = engine.open(plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         if let Some(subject) = &mut watch.subject {
             subject.initial_bytes = database_bytes(&*store, plan);
         }

@@ -57,10 +57,8 @@ impl TestRun<'_> {
         samples: &mut SampleFile,
     ) -> Result<LoadPhaseResult, RunError> {
         watch.begin_phase(RunPhase::Attach, 1);
-        let store = self
-            .engine
-            .open(self.plan, DatabaseOpenMode::Attach)
-            .map_err(|error| watch.run_error(error.full_text()))?;
+        let store =
+            self.engine.open(self.plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         let bytes = database_bytes(&*store, self.plan);
         let mut loaded =
             LoadPhaseResult { initial_bytes: bytes, final_bytes: bytes, ..LoadPhaseResult::default() };

@@ -226,9 +226,7 @@ impl TestRun<'_> {
     ) -> Result<LoadPhaseResult, RunError> {
         let TestRun { profile, engine, plan, .. } = *self;
         watch.begin_phase(RunPhase::Attach, 1);
-        let store = engine
-            .open(plan, DatabaseOpenMode::Attach)
-            .map_err(|error| watch.run_error(error.full_text()))?;
+        let store = engine.open(plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         let initial_bytes = database_bytes(&*store, plan);
         let mut loaded =
             LoadPhaseResult { initial_bytes, final_bytes: initial_bytes, ..LoadPhaseResult::default() };

@@ -14,7 +14,7 @@ use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind
 use serde::Serialize;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, print_error};
 
 /// Why a test turn has no results.
 pub enum TurnError {
@@ -101,7 +101,8 @@ impl LoadTurns {
             .resolve_for(TestKind::Performance)
             .map_err(|mistakes| turn_error(first_mistake(mistakes).to_string()))?;
         let finished = run(&profile, &self.engine, &mut QuietObserver, &self.stop)
-            .map_err(|error| turn_error(error.to_string()))?;
+            .context(directory.display())
+            .map_err(TurnError::Failed)?;
         finished
             .result
             .write(&output.join("result.json"))

@@ -37,23 +37,25 @@ impl PowerRecording {
             }
             (given, own) => given.or(own).unwrap_or(MeterScope::Server),
         };
-        let mut meter = kind.open().map_err(failed)?;
-        let first = meter.read().map_err(failed)?;
-        let recorder = PowerRecorder::create(output, scope, now_ms(), first).map_err(failed)?;
+        let mut meter = kind.open()?;
+        let first = meter.read()?;
+        let recorder = PowerRecorder::create(output, scope, now_ms(), first)?;
         Ok(PowerRecording { meter, recorder, failures: 0 })
     }
 
-    /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
+    /// Adds a reading. A temporary failure of the meter leaves a gap in the log. Returns an error if the log cannot be
+    /// written, or if the meter will not return another reading.
     pub fn read(&mut self) -> Result<(), CommandError> {
         match self.meter.read() {
-            Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
-            Err(error) => {
+            Ok(reading) => Ok(self.recorder.add(now_ms(), reading)?),
+            Err(error) if error.is_temporary() => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    console::print_note(&format!("{error}; retrying"));
+                    console::print_note(&format!("{}; retrying", CommandError::from(error).full_text()));
                 }
                 Ok(())
             }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -87,10 +89,6 @@ impl RecordingThread {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err("the meter thread panicked".into()))
     }
-}
-
-fn failed(error: jetcell_power::PowerError) -> CommandError {
-    error.to_string().into()
 }
 
 fn now_ms() -> i64 {

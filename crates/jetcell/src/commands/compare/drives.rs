@@ -16,7 +16,7 @@ use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
 pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<String, CommandError> {
-    let list = DriveList::read(path).map_err(|error| error.to_string())?;
+    let list = DriveList::read(path)?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
     let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
     let drives = list.drives.iter().zip(&runs);
@@ -92,7 +92,7 @@ fn energy(
         }));
     };
     let Some(path) = &power.log else { return Ok(list.stated_energy(entry)) };
-    let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
+    let log = PowerLog::read(path, power.scope)?;
     let used = match run {
         None => log.total_energy(),
         Some(run) => {
@@ -100,6 +100,6 @@ fn energy(
             log.energy_between(from, to)
         }
     };
-    let used = used.map_err(|error| error.to_string())?;
+    let used = used?;
     Ok(Some(EnergyEstimate::from_watts(used.watts(), log.scope, &list.tariff())))
 }

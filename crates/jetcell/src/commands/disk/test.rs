@@ -165,16 +165,15 @@ impl DiskTestArgs {
 
     fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<TestTarget, CommandError> {
         if self.erase && is_device(path) {
-            let device = ErasableDevice::claim(path, self.force, &LocalSystem);
-            let device = device.map_err(|error| error.to_string())?;
-            return TestTarget::erase(vfs, device).map_err(|error| error.to_string().into());
+            let device = ErasableDevice::claim(path, self.force, &LocalSystem)?;
+            return Ok(TestTarget::erase(vfs, device)?);
         }
         let writing = match (self.write, self.force) {
             (false, _) => WritePermission::ReadOnly,
             (true, false) => WritePermission::NewFiles,
             (true, true) => WritePermission::AllFiles,
         };
-        TestTarget::open(vfs, path, self.options.size.0, writing).map_err(|error| error.to_string().into())
+        Ok(TestTarget::open(vfs, path, self.options.size.0, writing)?)
     }
 }
 
@@ -259,12 +258,12 @@ impl MeasurementOptions {
         let mut shown = DiskTestProgress(ProgressReport::new(ProgressReport::PLAIN_INTERVAL));
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
-        if let Err(error @ DriveTestError::Stalled { .. }) = &result {
+        if let Err(error @ DriveTestError::Stalled { .. }) = result {
             // Transfers are still in flight, and closing the files would wait for them.
-            print_error(error.to_string());
+            print_error(error);
             std::process::exit(CommandOutcome::CouldNotRun as i32);
         }
-        let result = result.map_err(|error| error.to_string())?;
+        let result = result?;
         if let Some(output) = &self.output {
             store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result))?;
         }

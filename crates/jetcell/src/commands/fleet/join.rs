@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_fleet::bus::{BusError, NatsAccess, NatsBus};
+use jetcell_fleet::bus::{NatsAccess, NatsBus};
 use jetcell_fleet::config::is_valid_name;
 use jetcell_fleet::{
     FleetConfig, FleetRank, HostIdentity, HostLimits, HostProgress as FleetProgress, HostSession,
@@ -104,10 +104,9 @@ impl FleetJoinArgs {
             return Err("--fleet: write 1 to 64 letters, digits, - and _".into());
         }
         let limits = self.host_limits()?;
-        let rank = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())
-            .map_err(|error| error.to_string())?;
+        let rank = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())?;
         let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
-        let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
+        let configuration = configuration?.map(|config| config.digest);
         let identity =
             HostIdentity { fleet_rank: rank, token: random_token(), name: host_name(), configuration };
 
@@ -149,12 +148,14 @@ fn connect(
     loop {
         match NatsBus::connect(access, &session.subscriptions()) {
             Ok(bus) => return Ok(bus),
-            Err(BusError::Unreachable(_))
-                if began.elapsed() < SERVER_START_TIMEOUT && !interrupted.is_cancelled() =>
+            Err(error)
+                if error.is_unreachable()
+                    && began.elapsed() < SERVER_START_TIMEOUT
+                    && !interrupted.is_cancelled() =>
             {
                 std::thread::sleep(CONNECT_RETRY_INTERVAL);
             }
-            Err(error) => return Err(error.to_string().into()),
+            Err(error) => return Err(error.into()),
         }
     }
 }

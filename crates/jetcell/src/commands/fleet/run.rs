@@ -21,7 +21,7 @@ use super::tables::fleet_text;
 use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome};
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -118,15 +118,14 @@ impl FleetRunArgs {
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
         };
         let started = NatsServer::start(self.listen, &security, directory);
-        Ok(Some(started.map_err(|error| error.to_string())?))
+        Ok(Some(started?))
     }
 
     fn coordinate(self) -> Result<CommandOutcome, CommandError> {
         let path = self.config.clone().unwrap_or_default();
-        let mut config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
+        let mut config = FleetConfig::read(&path)?;
         if let Some(span) = self.alone_first {
-            let asked = config.measure_alone_first(span);
-            asked.map_err(|mistake| format!("--alone-first: {mistake}"))?;
+            config.measure_alone_first(span).context("--alone-first")?;
         }
         self.ssh.check(config.size())?;
         let clocks = HostClocks::start();
@@ -168,8 +167,7 @@ impl FleetRunArgs {
             (None, Some(url)) => url.clone(),
             (None, None) => format!("nats://{DEFAULT_ADDRESS}"),
         };
-        let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())
-            .map_err(|error| error.to_string())?;
+        let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())?;
         let metrics = self.metrics.as_deref();
         let metrics =
             metrics.map(|address| MetricsServer::start(address, Box::new(store.monitor()))).transpose()?;

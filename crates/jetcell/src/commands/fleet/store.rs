@@ -10,6 +10,7 @@ use chrono::{DateTime, Local};
 use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
 use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
+    StorageOutcome, StoreResultError,
 };
 use jetcell_host::{Evidence, ProgressLine, peak_resident_bytes};
 use jetcell_input::error_line;
@@ -122,7 +123,9 @@ impl FleetStore {
     pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, CommandError> {
         self.line = None;
         let mut results = BTreeMap::new();
-        for member in coordinator.members().filter(|member| matches!(member.storage_outcome(), Some(Ok(()))))
+        for member in coordinator
+            .members()
+            .filter(|member| matches!(member.storage_outcome(), Some(StorageOutcome::Stored(()))))
         {
             let read =
                 StoredRun::read(&self.host_directory(member.rank())).map_err(|error| error.to_string())?;
@@ -181,12 +184,11 @@ fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std
 }
 
 impl CoordinatorBackend for FleetStore {
-    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
-        let HostResult { result, samples } = serde_json::from_slice(bytes)
-            .map_err(|error| format!("its result cannot be read: {}", error_line(&error)))?;
+    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), StoreResultError> {
+        let HostResult { result, samples } =
+            serde_json::from_slice(bytes).map_err(StoreResultError::Invalid)?;
         let directory = self.host_directory(rank);
-        write_run(&directory, result, &samples)
-            .map_err(|error| format!("{}: cannot be written: {error}", directory.display()))
+        write_run(&directory, result, &samples).map_err(|error| StoreResultError::Io { directory, error })
     }
 
     fn save_state(&mut self, saved: &CoordinatorState) {

@@ -110,7 +110,6 @@ impl ShowEnergyArgs {
 
     /// Returns the energy that was read from the log or entered by the user.
     fn measured_energy(&self) -> Result<EnergyOutput<'_>, CommandError> {
-        let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
         let run = self.run.as_deref().map(StoredRun::read).transpose().map_err(|error| error.to_string())?;
         let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
             (None, Some(kwh), Some(hours), Some(scope)) => {
@@ -118,7 +117,7 @@ impl ShowEnergyArgs {
                 (used, scope, "entered: kWh over hours")
             }
             (Some(path), ..) => {
-                let log = PowerLog::read(path, self.scope).map_err(command_error)?;
+                let log = PowerLog::read(path, self.scope)?;
                 let used = match &run {
                     None => log.total_energy(),
                     Some(run) => {
@@ -126,7 +125,7 @@ impl ShowEnergyArgs {
                         log.energy_between(from, to)
                     }
                 };
-                let used = used.map_err(command_error)?;
+                let used = used?;
                 let source = if used.counted { "meter counter" } else { "integrated meter power" };
                 (used, log.scope, source)
             }

@@ -10,7 +10,7 @@ use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_power::{MeterKind, MeterScope};
 use jetcell_workload::units::TimeSpan;
 
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome};
 use crate::shared::power_recording::PowerRecording;
 
 const EXAMPLES: &str = "\
@@ -78,7 +78,10 @@ impl RecordPowerArgs {
             let stop = end.is_some() || (running.0.is_none() && cancel.is_cancelled());
             if stop || began.elapsed() >= next {
                 next = began.elapsed() + interval;
-                recording.read()?;
+                if let Err(error) = recording.read() {
+                    running.wait_for_exit()?;
+                    return Err(error);
+                }
             }
             if stop {
                 return Ok(self.outcome(end, recording.failures));
@@ -117,5 +120,10 @@ impl RecordedCommand {
     fn exit_status(&mut self) -> Result<Option<ExitStatus>, CommandError> {
         let Some(child) = &mut self.0 else { return Ok(None) };
         child.try_wait().map_err(|error| format!("waiting for the command failed: {error}").into())
+    }
+
+    fn wait_for_exit(&mut self) -> Result<(), CommandError> {
+        let Some(child) = &mut self.0 else { return Ok(()) };
+        child.wait().map(drop).context("waiting for the command failed")
     }
 }

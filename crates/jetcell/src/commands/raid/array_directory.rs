@@ -21,7 +21,7 @@ use jetcell_vfs::{
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 
 /// Name of the file that lists the members.
 const STATE_FILE: &str = "array.toml";
@@ -147,7 +147,7 @@ impl ArrayDirectory {
         let damaged =
             |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
         let stored: StoredMembers = jetcell_input::toml::parse(&shown.to_string(), &text)
-            .map_err(|error| format!("{error}; the file is damaged, so restore it from a copy"))?;
+            .advise("the file is damaged, so restore it from a copy")?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;

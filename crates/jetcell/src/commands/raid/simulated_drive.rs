@@ -36,7 +36,7 @@ impl SimulatedDriveOptions {
                 let source = format!("--simulate-drive {name}");
                 let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
                     .map_err(|error| format!("{source}: {error}"))?;
-                parse_drive(&source, &text).map_err(|error| error.to_string())?
+                parse_drive(&source, &text)?
             }
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");

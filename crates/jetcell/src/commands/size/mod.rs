@@ -16,7 +16,7 @@ use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use jetcell_vfs::{read_input, replace_output};
 
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,15 +96,12 @@ impl SizeArgs {
 
     fn calculate(&self) -> Result<String, CommandError> {
         let path = self.config.as_deref().ok_or("no configuration; add --config FILE")?;
-        let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?);
-        let config = config.map_err(|mistake| mistake.to_string())?;
+        let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?)?;
         let mut catalogue = DiskCatalogue::built_in();
         for path in &self.disks {
-            let added = catalogue.add_file(&format!("--disks {}", path.display()), &read("--disks", path)?);
-            added.map_err(|mistake| mistake.to_string())?;
+            catalogue.add_file(&format!("--disks {}", path.display()), &read("--disks", path)?)?;
         }
-        let sizing =
-            size(&config, &catalogue).map_err(|mistake| format!("--config {}: {mistake}", path.display()))?;
+        let sizing = size(&config, &catalogue).context(format_args!("--config {}", path.display()))?;
         if let Some(target) = &self.test_config {
             replace_output(target, &sizing.test_config)
                 .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;

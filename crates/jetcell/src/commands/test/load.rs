@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, with_advice};
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
@@ -146,7 +146,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs)?);
         array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
         let options = with_interrupted_options(options, T::KIND)
-            .map_err(|refusal| vec![ConfigurationError::new(refusal.to_string())])?;
+            .map_err(|refusal| vec![ConfigurationError::new(with_advice(&refusal, refusal.advice()))])?;
         let profile = options.resolve_for(T::KIND)?;
         file.notes.iter().for_each(|note| console::print_note(note));
         Ok((profile, arrays))

@@ -90,7 +90,8 @@ impl RunMeter {
         match found {
             Ok(energy) => result.energy = Some(energy),
             Err(failure) => {
-                console::print_note(&format!("the result does not contain energy values: {failure}"));
+                let reason = failure.full_text();
+                console::print_note(&format!("the result does not contain energy values: {reason}"));
             }
         }
     }
@@ -111,10 +112,9 @@ fn energy_of(
     meter: String,
     result: &RunResult,
 ) -> Result<RunEnergy, CommandError> {
-    let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
     let (from, to) = measured_window(result)?;
-    let log = PowerLog::read(log, options.power_scope).map_err(command_error)?;
-    let used = log.energy_between(from, to).map_err(command_error)?;
+    let log = PowerLog::read(log, options.power_scope)?;
+    let used = log.energy_between(from, to)?;
     let tariff = options.tariff.tariff();
     let energy = EnergyEstimate::from_watts(used.watts(), log.scope, &tariff);
     Ok(RunEnergy {

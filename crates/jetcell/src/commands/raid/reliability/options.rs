@@ -193,6 +193,6 @@ impl ReliabilityOptions {
     pub fn read(file: &Path) -> Result<ReliabilityOptions, CommandError> {
         let name = file.display();
         let text = read_input(file, MAX_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
-        toml::parse(&format!("--config {name}"), &text).map_err(|error| error.to_string().into())
+        Ok(toml::parse(&format!("--config {name}"), &text)?)
     }
 }

@@ -83,7 +83,7 @@ impl RaidSimulateArgs {
                 let source = format!("--config {}", path.display());
                 let text =
                     read_input(path, MAX_CONFIG_BYTES).map_err(|error| format!("{source}: {error}"))?;
-                Config::read(&source, &text).map_err(|error| error.to_string())?
+                Config::read(&source, &text)?
             }
         };
         let is_shown = std::io::stderr().is_terminal();
@@ -91,8 +91,7 @@ impl RaidSimulateArgs {
             if is_shown {
                 console::print_note(&format!("{} of {steps}: {what}", step + 1));
             }
-        });
-        let experiment = experiment.map_err(|error| error.to_string())?;
+        })?;
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
             Some(path) => replace_output(path, text()).map_err(|error| {
                 CommandError::from(format!("{}: cannot be written: {error}", path.display()))

@@ -20,7 +20,7 @@ use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, print_error};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
 
@@ -157,10 +157,9 @@ impl DurabilityTestArgs {
         })?;
         match written.failed {
             Some((operation, error)) => {
-                print_error(format!(
-                    "operation {} failed: {error}; if this was the power cut, verify the operations that \
-                     were acknowledged before it",
-                    operation.0
+                let error = CommandError::new(format!("operation {} failed: {error}", operation.0));
+                print_error(error.advise(
+                    "if this was the power cut, verify the operations that were acknowledged before it",
                 ));
                 Ok(CommandOutcome::Findings)
             }
@@ -210,9 +209,9 @@ impl DurabilityTestArgs {
         };
         write(storage, tested.directory(), &begin, &mut *witness, &mut go_on).map_err(|error| match error {
             WriteError::Witness(_) => {
-                format!("{error}; operations recorded before the error can be verified").into()
+                CommandError::from(error).advise("operations recorded before the error can be verified")
             }
-            other => other.to_string().into(),
+            other => other.into(),
         })
     }
 
@@ -275,8 +274,7 @@ impl DurabilityTestArgs {
         }
         let tested = DurabilityTarget::detect(directory)?;
         let input = open_input(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let journal =
-            Journal::read(BufReader::new(input)).map_err(|error| format!("{}: {error}", path.display()))?;
+        let journal = Journal::read(BufReader::new(input)).context(path.display())?;
         if journal.last.0 == 0 {
             return Err(format!(
                 "{}: nothing was acknowledged; let the writer run longer before the cut",

@@ -13,7 +13,7 @@ use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
 use jetcell_workload::units::ByteSize;
 
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError};
 use crate::shared::load_turns::{LoadTurns, TurnError, inspect_directory};
 
 /// Directory for the mount points of a test that uses a device.
@@ -128,11 +128,10 @@ impl CreatedFilesystemOptions {
     pub fn removal_error(&self, error: &SystemError) -> CommandError {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
-        format!(
-            "{error}; when the file system is no longer in use, remove it with: jetcell test filesystems \
+        CommandError::new(error).advise(format!(
+            "when the file system is no longer in use, remove it with: jetcell test filesystems \
              {place}--clean-up"
-        )
-        .into()
+        ))
     }
 
     /// Returns the file systems to create, and those that this machine cannot create.
@@ -180,9 +179,7 @@ impl CreatedFilesystemOptions {
     pub fn create_maker(&self, made: usize) -> Result<FilesystemMaker<'static>, CommandError> {
         let medium = match &self.device {
             Some(device) => {
-                let claimed = ErasableDevice::claim(device, self.force, &LocalSystem)
-                    .map_err(|error| error.to_string())?;
-                FilesystemMedium::Device(claimed.release())
+                FilesystemMedium::Device(ErasableDevice::claim(device, self.force, &LocalSystem)?.release())
             }
             None => {
                 let place = self.base_directory();
@@ -202,8 +199,7 @@ impl CreatedFilesystemOptions {
                 FilesystemMedium::Images(self.image_bytes())
             }
         };
-        FilesystemMaker::new(&LocalSystem, medium, self.base_directory())
-            .map_err(|error| error.to_string().into())
+        Ok(FilesystemMaker::new(&LocalSystem, medium, self.base_directory())?)
     }
 }
 
@@ -216,15 +212,13 @@ pub fn measure_created(
     output: &Path,
     used_before: &mut u64,
 ) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
-    let turn_error = |what: String| TurnError::Failed(what.into());
     let directory = maker.attach(number, specification, turn == 0, turns.cancellation()).map_err(
         |error| match error {
             MakeError::Stopped => TurnError::Interrupted,
-            other => turn_error(other.to_string()),
+            other => TurnError::Failed(other.into()),
         },
     )?;
-    let used =
-        || maker.used_bytes(number).map_err(|error| turn_error(format!("{}: {error}", specification.name)));
+    let used = || maker.used_bytes(number).context(&specification.name).map_err(TurnError::Failed);
     let again = turn > 0 && !maker.remakes();
     if !again {
         *used_before = used()?;
@@ -234,6 +228,6 @@ pub fn measure_created(
     seen.allocated_bytes = used()?.saturating_sub(*used_before);
     seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
     seen.made = Some(specification.clone());
-    maker.detach().map_err(|error| turn_error(error.to_string()))?;
+    maker.detach().map_err(|error| TurnError::Failed(error.into()))?;
     Ok((figures, seen))
 }
