@@ -51,9 +51,22 @@ impl Advise for CopyError {
     }
 }
 
+/// Implements [`Advise`] for errors with an inherent function `advice`.
+macro_rules! advised {
+    ($($error:ty),* $(,)?) => {
+        $(impl Advise for $error {
+            fn advice(&self) -> Option<Cow<'static, str>> {
+                self.advice()
+            }
+        })*
+    };
+}
+
+advised!(jetcell_input::OptionValueError);
+
 /// Implements [`Advise`] for errors whose text contains the advice.
 macro_rules! advised_by_text {
-    ($($error:ty),*) => {
+    ($($error:ty),* $(,)?) => {
         $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
                 remedy(&self.to_string()).map(Cow::Borrowed)
@@ -65,7 +78,50 @@ macro_rules! advised_by_text {
 advised_by_text!(
     jetcell_dump::DumpError,
     jetcell_export::ExportError,
+    jetcell_export::UnknownFormat,
+    jetcell_input::quantity::QuantityError,
+    jetcell_input::toml::TomlError,
+    jetcell_power::PowerError,
+    jetcell_remote::RemoteError,
+    jetcell_remote::ServeError,
     jetcell_report::RunReadError,
+    jetcell_report::esrp::SourceError,
+    jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
-    jetcell_workload::ConfigurationError
 );
+
+/// The text of most errors contains an example.
+impl Advise for jetcell_workload::ParseError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
+    }
+}
+
+#[cfg(feature = "arrays")]
+advised_by_text!(jetcell_array::ArrayError, jetcell_disk_simulation::InvalidConfig);
+
+#[cfg(feature = "fleet")]
+advised_by_text!(
+    jetcell_fleet::nats_server::NatsServerError,
+    jetcell_fleet::RankError,
+    jetcell_fleet::bus::BusError
+);
+
+#[cfg(feature = "lab")]
+advised_by_text!(
+    jetcell_lab::EraseError,
+    jetcell_lab::SystemError,
+    jetcell_lab::drive::DriveTestError,
+    jetcell_lab::drive::TargetError,
+    jetcell_lab::drives::DriveListError,
+    jetcell_durability::JournalError,
+    jetcell_durability::WriteError,
+    jetcell_lab::filesystems::MakeError,
+    jetcell_lab::fragmentation::FileMapError,
+);
+
+#[cfg(any(feature = "arrays", feature = "sizing"))]
+advised_by_text!(jetcell_raid_models::Error);
+
+#[cfg(feature = "sizing")]
+advised_by_text!(jetcell_sizing::SizingError);

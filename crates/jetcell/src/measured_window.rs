@@ -4,12 +4,12 @@ use chrono::DateTime;
 use jetcell_workload::RunPhase;
 use jetcell_workload::result::{PhaseTime, RunResult};
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Returns the start and end of a run's measured time in milliseconds since 1970 UTC. Fails for a stress test that
 /// was continued, because it has no single window.
-pub fn measured_window(run: &RunResult) -> Result<(i64, i64), CommandError> {
-    let run_error = |what: &str| CommandError::from(format!("the run of {}: {what}", run.started));
+pub fn measured_window(run: &RunResult) -> CommandResult<(i64, i64)> {
+    let run_error = |what: &str| CommandError::new(format_args!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
         return Err(run_error(
             "the run was interrupted and resumed, so it does not have a single measured window",

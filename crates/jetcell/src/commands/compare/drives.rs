@@ -11,12 +11,12 @@ use jetcell_workload::result::RunResult;
 use super::ComparisonFormat;
 use crate::console;
 use crate::measured_window::measured_window;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
-pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<String, CommandError> {
-    let list = DriveList::read(path).map_err(|error| error.to_string())?;
+pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandResult<String> {
+    let list = DriveList::read(path)?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
     let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
     let drives = list.drives.iter().zip(&runs);
@@ -28,9 +28,9 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<St
         runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
     let summary = DriveSummary::new(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "the first drive and the other drives have no measurement in common; add disk_test, run, \
-         mail_load, [[measured]] or [[advantage]]";
-        return Err(format!("{}: {what}", path.display()).into());
+        return Err(CommandError::new("the first drive and the other drives have no measurement in common")
+            .context(path.display())
+            .advise("add disk_test, run, mail_load, [[measured]] or [[advantage]]"));
     }
     Ok(match format {
         ComparisonFormat::Text => drives_text(&summary, console::width()),
@@ -39,23 +39,26 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<St
         ComparisonFormat::Csv => drives_csv(&summary),
         ComparisonFormat::Json => {
             let text = jetcell_input::json_pretty(&summary);
-            text.map_err(|error| format!("the comparison is not valid JSON: {error}"))? + "\n"
+            text.context("the comparison is not valid JSON")? + "\n"
         }
     })
 }
 
 /// Returns the test of a drive, and the drive's index among the test's targets.
-fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, CommandError> {
+fn test(entry: &DriveEntry) -> CommandResult<Option<(DriveTest, usize)>> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
     let found = stored_drive_test(directory, entry.target.as_deref());
-    found.map(Some).map_err(|error| format!("{}: {error}", entry.name).into())
+    found.map(Some).context(&entry.name)
 }
 
-fn run(entry: &DriveEntry) -> Result<Option<RunResult>, CommandError> {
+fn run(entry: &DriveEntry) -> CommandResult<Option<RunResult>> {
     let Some(directory) = &entry.run else { return Ok(None) };
-    let run = StoredRun::read(directory).map_err(|error| error.to_string())?.result;
+    let run = StoredRun::read(directory)?.result;
     if run.measured_seconds <= 0.0 {
-        return Err(format!("{}: the run contains no measurements", directory.display()).into());
+        return Err(CommandError::new(format_args!(
+            "{}: the run contains no measurements",
+            directory.display()
+        )));
     }
     Ok(Some(run))
 }
@@ -84,7 +87,7 @@ fn energy(
     list: &DriveList,
     entry: &DriveEntry,
     run: Option<&RunResult>,
-) -> Result<Option<EnergyEstimate>, CommandError> {
+) -> CommandResult<Option<EnergyEstimate>> {
     let Some(power) = &entry.power else {
         let measured = run.and_then(|run| run.energy.as_ref());
         return Ok(measured.map(|found| {
@@ -92,7 +95,7 @@ fn energy(
         }));
     };
     let Some(path) = &power.log else { return Ok(list.stated_energy(entry)) };
-    let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
+    let log = PowerLog::read(path, power.scope)?;
     let used = match run {
         None => log.total_energy(),
         Some(run) => {
@@ -100,6 +103,5 @@ fn energy(
             log.energy_between(from, to)
         }
     };
-    let used = used.map_err(|error| error.to_string())?;
-    Ok(Some(EnergyEstimate::from_watts(used.watts(), log.scope, &list.tariff())))
+    Ok(Some(EnergyEstimate::from_watts(used?.watts(), log.scope, &list.tariff())))
 }

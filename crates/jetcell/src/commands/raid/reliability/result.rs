@@ -10,7 +10,7 @@ use jetcell_raid_models::simulation::{
 use jetcell_raid_models::{Error, LossProbability, ReliabilityAssessment, ReliabilityCase};
 
 use super::options::ReliabilityOptions;
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// Result of a reliability calculation, with the simulation and the comparisons if they were requested.
 pub struct ReliabilityResult {
@@ -57,8 +57,8 @@ impl ProbabilityInterval {
 }
 
 impl ReliabilityResult {
-    pub fn new(options: &ReliabilityOptions) -> Result<ReliabilityResult, CommandError> {
-        ReliabilityResult::calculate(options).map_err(|error| error.to_string().into())
+    pub fn new(options: &ReliabilityOptions) -> CommandResult<ReliabilityResult> {
+        Ok(ReliabilityResult::calculate(options)?)
     }
 
     fn calculate(options: &ReliabilityOptions) -> Result<ReliabilityResult, Error> {
