@@ -88,6 +88,7 @@ advised_by_text!(
     jetcell_report::esrp::SourceError,
     jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
+    jetcell_workload::result::NoMeasuredWindow,
 );
 
 /// The text of most errors contains an example.

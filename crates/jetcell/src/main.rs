@@ -15,7 +15,6 @@ mod decompressing_vfs;
 mod disabled_command;
 mod in_use;
 mod live;
-mod measured_window;
 mod os_advice;
 mod outcome;
 mod process_requirements;

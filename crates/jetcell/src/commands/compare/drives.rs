@@ -10,7 +10,6 @@ use jetcell_workload::result::RunResult;
 
 use super::ComparisonFormat;
 use crate::console;
-use crate::measured_window::measured_window;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::stored_drive_result::stored_drive_test;
 
@@ -25,7 +24,7 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandRe
     let of_targets: Vec<_> = tests.iter().map(|found| found.as_ref().map(|(test, at)| (test, *at))).collect();
     let typed = list.drives.iter().map(|drive| drive.mail_load.as_ref().map(MailLoad::figures));
     let figures: Vec<_> =
-        runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
+        runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(RunFigures::from_run).or(typed)).collect();
     let summary = DriveSummary::new(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
         return Err(CommandError::new("the first drive and the other drives have no measurement in common")
@@ -63,24 +62,6 @@ fn run(entry: &DriveEntry) -> CommandResult<Option<RunResult>> {
     Ok(Some(run))
 }
 
-fn figures(run: &RunResult) -> RunFigures {
-    let repetitions = run.analysis.repetitions.as_ref();
-    let slowest = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
-        run.instances.iter().map(value).fold(0.0, f64::max)
-    };
-    RunFigures {
-        transactional_iops: (run.achieved_transactional_iops, repetitions.map(|all| all.transactional_iops)),
-        database_read_ms: Some((
-            slowest(|row| row.database_reads_average_latency_ms),
-            repetitions.map(|all| all.database_read_ms),
-        )),
-        log_write_ms: Some((
-            slowest(|row| row.log_writes_average_latency_ms),
-            repetitions.map(|all| all.log_write_ms),
-        )),
-    }
-}
-
 /// Returns the energy use of a drive: the value entered by the user, or derived from a log for the measured time of
 /// the drive's run, or measured by the run itself.
 fn energy(
@@ -99,7 +80,7 @@ fn energy(
     let used = match run {
         None => log.total_energy(),
         Some(run) => {
-            let (from, to) = measured_window(run)?;
+            let (from, to) = run.measured_window()?;
             log.energy_between(from, to)
         }
     };

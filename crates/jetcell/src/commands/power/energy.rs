@@ -9,7 +9,6 @@ use jetcell_report::{ReportCell, ReportTable, StoredRun, table_text, tables_html
 use serde_json::json;
 
 use crate::console::{self, print_json_or_lines};
-use crate::measured_window::measured_window;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -114,7 +113,7 @@ impl ShowEnergyArgs {
                 let used = match &run {
                     None => log.total_energy(),
                     Some(run) => {
-                        let (from, to) = measured_window(&run.result)?;
+                        let (from, to) = run.result.measured_window()?;
                         log.energy_between(from, to)
                     }
                 };

@@ -10,7 +10,6 @@ use jetcell_vfs::{UnfinishedFile, open_input};
 use jetcell_workload::result::{RunEnergy, RunResult};
 
 use crate::console;
-use crate::measured_window::measured_window;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::power_recording::{PowerRecording, RecordingThread};
 use crate::shared::tariff::TariffOptions;
@@ -109,7 +108,7 @@ fn energy_of(
     meter: String,
     result: &RunResult,
 ) -> CommandResult<RunEnergy> {
-    let (from, to) = measured_window(result)?;
+    let (from, to) = result.measured_window()?;
     let log = PowerLog::read(log, options.power_scope)?;
     let used = log.energy_between(from, to)?;
     let tariff = options.tariff.tariff();
