@@ -72,6 +72,7 @@ macro_rules! advised {
 
 advised!(
     jetcell_dump::DumpError,
+    jetcell_input::OptionValueError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
     jetcell_workload::RunError,
@@ -116,7 +117,7 @@ mod lab {
 
 /// Implements [`Advise`] for errors whose text contains the advice.
 macro_rules! advised_by_text {
-    ($($error:ty),*) => {
+    ($($error:ty),* $(,)?) => {
         $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
                 remedy(&self.to_string()).map(Cow::Borrowed)
@@ -127,6 +128,22 @@ macro_rules! advised_by_text {
 
 advised_by_text!(
     jetcell_export::ExportError,
+    jetcell_export::UnknownFormat,
+    jetcell_input::quantity::QuantityError,
+    jetcell_remote::RemoteError,
+    jetcell_remote::ServeError,
     jetcell_report::RunReadError,
-    jetcell_workload::ConfigurationError
+    jetcell_report::esrp::SourceError,
+    jetcell_workload::ConfigurationError,
+    jetcell_workload::result::NoMeasuredWindow,
 );
+
+/// The text of most errors contains an example.
+impl Advise for jetcell_workload::ParseError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
+    }
+}
+
+#[cfg(feature = "lab")]
+advised_by_text!(jetcell_lab::fragmentation::FileMapError,);

@@ -362,7 +362,7 @@ fn a_published_comparison_is_reproduced_exactly_with_errors() {
 fn drive_tests_are_summarised_by_group() {
     let cell = CellDirectory::new();
     cell.make_dir("a");
-    let test = ["disk", "test", "a", "a", "--size", "16MiB", "--seconds", "0.02", "--output", "both"];
+    let test = ["disk", "test", "a", "a", "--size", "16MiB", "--duration", "0.02", "--output", "both"];
     let output = cell.program(&test).output().unwrap();
     if String::from_utf8_lossy(&output.stderr).contains("O_DIRECT") {
         return skip(TestRequirement::Kernel, "this file system has no direct I/O");

@@ -9,7 +9,7 @@ use jetcell_power::detect_meters;
 use self::energy::ShowEnergyArgs;
 use self::record::RecordPowerArgs;
 use crate::console::print;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -44,9 +44,9 @@ pub enum PowerCommand {
 
 impl PowerCommand {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
-            PowerCommand::Meters => meters(),
+            PowerCommand::Meters => Ok(meters()),
             PowerCommand::Record(command) => command.run(),
             PowerCommand::Energy(command) => command.run(),
         }
