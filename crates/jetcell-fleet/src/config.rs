@@ -105,7 +105,7 @@ impl FleetConfig {
     pub fn read(path: &Path) -> Result<FleetConfig, ConfigurationError> {
         let source = format!("--config {}", path.display());
         let text = read_input(path, MAX_FILE_BYTES)
-            .map_err(|error| ConfigurationError::new(format!("{source}: cannot be read: {error}")))?;
+            .map_err(|error| ConfigurationError::for_io(format_args!("{source}: cannot be read"), error))?;
         FleetConfig::parse(&source, &text)
     }
 
@@ -113,44 +113,47 @@ impl FleetConfig {
     pub fn parse(source: &str, text: &str) -> Result<FleetConfig, ConfigurationError> {
         let mut config: FleetConfig = toml::parse(source, text)?;
         config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
-        config.check().map_err(|what| ConfigurationError::new(format!("{source}: {what}")))?;
+        config.check().map_err(|error| error.at(format_args!("{source}: ")))?;
         Ok(config)
     }
 
     fn check(&self) -> Result<(), ConfigurationError> {
-        let wrong = |what: String| Err(ConfigurationError::new(what));
+        let wrong = |problem: String, advice: String| Err(ConfigurationError::new(problem).advise(advice));
         if !is_valid_name(&self.name) {
-            return wrong("name: write 1 to 64 letters, digits, - and _".into());
+            return Err(ConfigurationError::new("name: write 1 to 64 letters, digits, - and _"));
         }
         let hosts = self.size();
         if hosts == 0 {
             return wrong(
-                "the fleet does not have any hosts; set hosts = N, or add a [[host]] section for each host"
-                    .into(),
+                "the fleet does not have any hosts".into(),
+                "set hosts = N, or add a [[host]] section for each host".into(),
             );
         }
         if hosts == 1 {
-            return wrong(format!(
-                "a fleet needs at least two hosts; set hosts to 2 or more, or use jetcell test {}",
-                self.test
-            ));
+            return wrong(
+                "a fleet needs at least two hosts".into(),
+                format!("set hosts to 2 or more, or use jetcell test {}", self.test),
+            );
         }
         if hosts > MAX_HOSTS {
-            return wrong(format!("{hosts} hosts are too many; a fleet can have at most {MAX_HOSTS}"));
+            return wrong(
+                format!("{hosts} hosts are too many"),
+                format!("a fleet can have at most {MAX_HOSTS}"),
+            );
         }
         let mut ranks = self.ranks();
         ranks.sort_unstable();
         if let Some(two) = ranks.windows(2).find(|two| two[0] == two[1]) {
-            return wrong(format!(
-                "two [[host]] sections have rank {}; give each section a unique rank",
-                two[0]
-            ));
+            return wrong(
+                format!("two [[host]] sections have rank {}", two[0]),
+                "give each section a unique rank".into(),
+            );
         }
         if let Some(rank) = ranks.iter().find(|rank| **rank >= hosts) {
-            return wrong(format!(
-                "rank {rank} is out of range for {hosts} hosts; use a rank from 0 to {}",
-                hosts - 1
-            ));
+            return wrong(
+                format!("rank {rank} is out of range for {hosts} hosts"),
+                format!("use a rank from 0 to {}", hosts - 1),
+            );
         }
         for (name, span, shortest) in [
             ("beat", self.beat, 50),
@@ -160,7 +163,7 @@ impl FleetConfig {
         ] {
             if span.0 < Duration::from_millis(shortest) {
                 let least = TimeSpan(Duration::from_millis(shortest));
-                return wrong(format!("{name}: {span} is too short; use at least {least}"));
+                return wrong(format!("{name}: {span} is too short"), format!("use at least {least}"));
             }
         }
         self.check_alone_first()?;
@@ -169,13 +172,15 @@ impl FleetConfig {
         for rank in 0..hosts {
             let order = self.assignment(rank);
             if order.options.dirs.is_empty() {
-                return wrong(format!(
-                    "the host with rank {rank} does not have a directory; set options.dirs = [\"DIR\"]"
-                ));
+                return wrong(
+                    format!("the host with rank {rank} does not have a directory"),
+                    "set options.dirs = [\"DIR\"]".into(),
+                );
             }
-            if let Err(mistakes) = order.options.resolve_for(self.test) {
-                let first = mistakes.first().map(ToString::to_string).unwrap_or_default();
-                return wrong(format!("the host with rank {rank}: {first}"));
+            if let Err(mistakes) = order.options.resolve_for(self.test)
+                && let Some(first) = mistakes.into_iter().next()
+            {
+                return Err(first.at(format_args!("the host with rank {rank}: ")));
             }
         }
         Ok(())
@@ -184,24 +189,29 @@ impl FleetConfig {
     /// If measurements of each host alone are requested, checks that this kind of test supports them.
     fn check_alone_first(&self) -> Result<(), ConfigurationError> {
         let Some(span) = self.alone_first else { return Ok(()) };
-        let wrong = |what: String| Err(ConfigurationError::new(format!("alone_first: {what}")));
+        let wrong = |problem: String, advice: &'static str| {
+            Err(ConfigurationError::new(format!("alone_first: {problem}")).advise(advice))
+        };
         if !matches!(self.test, TestKind::Performance | TestKind::Stress) {
-            return wrong(format!(
-                "test {} does not have a load that can be measured alone; omit it",
-                self.test
-            ));
+            return wrong(
+                format!("test {} does not have a load that can be measured alone", self.test),
+                "omit it",
+            );
         }
         if span.0 < Duration::from_secs(1) {
-            return wrong(format!("{span} is too short; use at least 1s"));
+            return wrong(format!("{span} is too short"), "use at least 1s");
         }
         for rank in 0..self.size() {
             // Invalid option values are reported elsewhere, together with the option names.
             let profile = self.assignment(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
-                return wrong(format!(
-                    "the host with rank {rank} alternates between measurements (find_max or maintenance_impact), which do \
-                     not produce a single figure to compare; omit one of the options"
-                ));
+                return wrong(
+                    format!(
+                        "the host with rank {rank} alternates between measurements (find_max or \
+                         maintenance_impact), which do not produce a single figure to compare"
+                    ),
+                    "omit one of the options",
+                );
             }
         }
         Ok(())
@@ -260,7 +270,8 @@ mod tests {
     use super::*;
 
     fn mistake(text: &str) -> String {
-        FleetConfig::parse("f.toml", text).unwrap_err().to_string()
+        let error = FleetConfig::parse("f.toml", text).unwrap_err();
+        jetcell_input::with_advice(&error, error.advice())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::message::display_text;
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum HostRefusal {
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{}", .0.iter().map(|error| with_advice(error, error.advice())).collect::<Vec<_>>().join("; "))]
     Options(Vec<ConfigurationError>),
     #[error("the options contain force, which this host does not allow")]
     Force,
@@ -59,7 +59,7 @@ pub enum HostTestError {
 }
 
 impl HostRefusal {
-    /// What the user can do about it, for example `use the full path`.
+    /// Returns what the user can do about it, for example `use the full path`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             HostRefusal::Options(_) | HostRefusal::Io { .. } => return None,

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use jetcell_input::toml::TomlError;
 use thiserror::Error;
 
-use crate::raid::RaidKind;
 use crate::units::{DurationQuantity, Share};
 
 /// A mistake in a sizing configuration or a disk catalogue, or a design that does not fit the limits.
@@ -37,7 +36,7 @@ pub enum SizingError {
     #[error("platform_changes.{name} = {value} is out of range")]
     Platform { name: &'static str, value: f64 },
     #[error("{raid}: data_disks applies only to parity groups")]
-    DataDisksOfMirror { raid: RaidKind },
+    DataDisksOfMirror { raid: String },
     #[error("{layout} of {disk} would need more than ten million disks: check the mailboxes and the disk")]
     TooManyDisks { layout: String, disk: String },
     #[error("disk \"{disk}\" does not respond within {latency} on average even at minimal load")]
@@ -56,7 +55,7 @@ pub enum SizingError {
 }
 
 impl SizingError {
-    /// What the user can do about it, for example `correct this value`.
+    /// Returns what the user can do about it, for example `correct this value`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             SizingError::Toml(error) => return error.advice(),

@@ -121,7 +121,7 @@ impl GroupLayout {
             max,
         };
         if self.raid.is_mirror() && self.data_disks.is_some_and(|disks| disks != 1) {
-            return Err(SizingError::DataDisksOfMirror { raid: self.raid });
+            return Err(SizingError::DataDisksOfMirror { raid: self.raid.to_string() });
         }
         if !(1..=255).contains(&self.data_disks()) || (self.raid == RaidKind::Raid5 && self.data_disks() < 2)
         {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ese_engine::{Error, EventProfile, MaintenanceWindow};
+use ese_engine::{EventProfile, MaintenanceWindow};
 use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
@@ -20,7 +20,7 @@ macro_rules! settings {
             type Err = ParseError;
 
             fn from_str(text: &str) -> Result<$name, ParseError> {
-                text.parse().map($name).map_err(|error: Error| ParseError::new(error.to_string()))
+                Ok($name(text.parse()?))
             }
         }
 

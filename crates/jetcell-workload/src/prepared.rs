@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use jetcell_vfs::{create_private_directory, open_or_create, parent_directory, sync_directory, sync_file};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::layout::InstancePlan;
+use crate::preserved_state_error::PreservedStateError;
 use crate::profile::ResetMethod;
 use crate::start_error::StartError;
 use crate::state_file::{StateFile, absolute};
@@ -47,40 +47,6 @@ const COPY_BUFFER_BYTES: usize = 4 << 20;
 
 /// Interval between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Reason why databases were not preserved or restored.
-#[derive(Debug, Error)]
-pub enum PreservedStateError {
-    /// A file or directory cannot be read or written.
-    #[error("{}: {error}", .path.display())]
-    Io {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// Error from the operating system.
-        #[source]
-        error: io::Error,
-    },
-    /// The database to be copied does not exist.
-    #[error("{} does not exist", .0.display())]
-    Missing(PathBuf),
-    /// The file system cannot share blocks between files.
-    #[error("{}: the file system cannot share blocks ({error})", .path.display())]
-    NoSharedBlocks {
-        /// The file that would share blocks.
-        path: PathBuf,
-        /// Error from the operating system.
-        #[source]
-        error: io::Error,
-    },
-}
-
-impl PreservedStateError {
-    /// What the user can do about it.
-    pub(crate) fn advice(&self) -> Option<&'static str> {
-        matches!(self, PreservedStateError::NoSharedBlocks { .. })
-            .then_some("use --reset copy, or btrfs, or xfs with reflink=1")
-    }
-}
 
 fn io_error_at(path: &Path) -> impl Fn(io::Error) -> PreservedStateError {
     move |error| PreservedStateError::Io { path: path.into(), error }

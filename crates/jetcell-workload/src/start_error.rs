@@ -11,7 +11,7 @@ use jetcell_input::error_line;
 use jetcell_input::number::human_bytes;
 use thiserror::Error;
 
-use crate::prepared::PreservedStateError;
+use crate::preserved_state_error::PreservedStateError;
 use crate::profile::ConfigurationError;
 use crate::units::{ByteSize, TimeSpan};
 

@@ -75,7 +75,9 @@ advised!(
     jetcell_input::OptionValueError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
+    jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
+    jetcell_workload::StartError,
     #[cfg(feature = "fleet")]
     jetcell_fleet::RankError,
     #[cfg(feature = "fleet")]
@@ -134,7 +136,6 @@ advised_by_text!(
     jetcell_remote::ServeError,
     jetcell_report::RunReadError,
     jetcell_report::esrp::SourceError,
-    jetcell_workload::ConfigurationError,
     jetcell_workload::result::NoMeasuredWindow,
 );
 

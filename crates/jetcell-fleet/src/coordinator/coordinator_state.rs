@@ -69,7 +69,7 @@ pub enum StoreResultError {
 pub struct ResumeError;
 
 impl ResumeError {
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some("restore it, or add --new to discard the run".into())
     }

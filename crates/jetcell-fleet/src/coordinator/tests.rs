@@ -468,14 +468,7 @@ fn a_second_coordinator_takes_over_the_run() {
     }
     let mut fleet = SimulatedFleet::new(2, "");
     let saved = fleet.coordinator.take_changed_state().unwrap();
-    let other = config("hosts=3");
-    assert!(
-        Coordinator::resume(other, "1", saved, "second".into(), ERA)
-            .unwrap_err()
-            .advice()
-            .unwrap()
-            .contains("--new")
-    );
+    assert!(Coordinator::resume(config("hosts=3"), "1", saved, "second".into(), ERA).is_err());
 }
 
 #[test]

@@ -168,9 +168,9 @@ impl SubmissionConfiguration {
     /// Reads a configuration file. Relative directories are resolved against the file's directory. An error names the
     /// file and line.
     pub fn read(path: &Path) -> Result<SubmissionConfiguration, ConfigurationError> {
-        let mistake = |what: String| ConfigurationError::new(format!("--esrp {}: {what}", path.display()));
         let text = read_input(path, MAX_CONFIGURATION_BYTES).map_err(|error| {
-            mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
+            ConfigurationError::for_io(format_args!("--esrp {}: cannot be read", path.display()), error)
+                .advise("jetcell report --example-esrp prints an example")
         })?;
         let mut configuration: SubmissionConfiguration =
             toml::parse(&format!("--esrp {}", path.display()), &text)?;
@@ -178,10 +178,11 @@ impl SubmissionConfiguration {
         for (name, directory) in &mut configuration.servers {
             let found = from.join(&*directory).canonicalize();
             *directory = found.map_err(|error| {
-                mistake(format!(
-                    "the directory {} of the server {name:?} cannot be found: {error}",
-                    directory.display()
-                ))
+                let (path, directory) = (path.display(), directory.display());
+                let what = format!(
+                    "--esrp {path}: the directory {directory} of the server {name:?} cannot be found"
+                );
+                ConfigurationError::for_io(what, error)
             })?;
         }
         Ok(configuration)

@@ -55,10 +55,9 @@ impl TryFrom<String> for LatencyHistogram {
             });
             let Some((us, count)) = parsed.filter(|_| latencies.count() <= MAX_OPERATIONS) else {
                 let shown: String = bucket.chars().take(40).collect();
-                return Err(ParseError::new(format!("{shown:?} is not a latency histogram bucket")));
+                return Err(ParseError::Bucket(shown));
             };
-            let recorded = latencies.histogram().record_n(us, count);
-            recorded.map_err(|error| ParseError::new(error.to_string()))?;
+            latencies.histogram().record_n(us, count)?;
         }
         Ok(LatencyHistogram::from_histogram(latencies.0))
     }

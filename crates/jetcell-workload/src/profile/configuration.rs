@@ -31,16 +31,17 @@ impl TestConfiguration {
         given: &Options,
     ) -> Result<TestConfiguration, Vec<ConfigurationError>> {
         let source = format!("--config {}", path.display());
-        let text = read_input(path, MAX_FILE)
-            .map_err(|error| vec![ConfigurationError::new(format!("{source}: cannot be read: {error}"))])?;
+        let text = read_input(path, MAX_FILE).map_err(|error| {
+            vec![ConfigurationError::for_io(format_args!("{source}: cannot be read"), error)]
+        })?;
         let xml = text.strip_prefix('\u{feff}').unwrap_or(&text);
         if !jetstress::is_xml(xml) {
             return toml::parse(&source, &text)
                 .map(|options| TestConfiguration { options, notes: Vec::new() });
         }
         let import = jetstress::parse(xml, test, given).map_err(|mistakes| {
-            let with_path = |what| ConfigurationError::new(format!("{source}, {what}"));
-            mistakes.iter().map(with_path).collect::<Vec<_>>()
+            let with_path = |mistake: ConfigurationError| mistake.at(format_args!("{source}, "));
+            mistakes.into_iter().map(with_path).collect::<Vec<_>>()
         })?;
         Ok(TestConfiguration { options: import.options, notes: import.notes })
     }

@@ -25,7 +25,7 @@ impl FromStr for CopyMode {
         match text {
             "file" => Ok(CopyMode::File),
             "block" => Ok(CopyMode::Block),
-            _ => Err(ParseError::new("expected file or block")),
+            _ => Err(ParseError::Expected("file or block")),
         }
     }
 }

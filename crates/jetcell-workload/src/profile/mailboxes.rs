@@ -33,25 +33,25 @@ impl MailboxRequirement {
                 let missing: Vec<&str> =
                     all.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
                 let missing = missing.join(" and ");
-                return Err(ConfigurationError::new(format!(
-                    "a mailbox profile needs three options; add {missing}"
-                )));
+                return Err(ConfigurationError::new(format!("a mailbox profile needs three options"))
+                    .advise(format!("add {missing}")));
             }
         };
         let given = [("--size", options.size.is_some()), ("--target-iops", options.target_iops.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(ConfigurationError::new(format!("--mailboxes sets {option}; omit {option}")));
+            return Err(ConfigurationError::new(format!("--mailboxes sets {option}"))
+                .advise(format!("omit {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
-            return Err(ConfigurationError::new(
-                "--mailboxes and --quota cannot be zero; use values greater than 0",
-            ));
+            return Err(ConfigurationError::new("--mailboxes and --quota cannot be zero")
+                .advise("use values greater than 0"));
         }
         if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
             return Err(ConfigurationError::new(format!(
-                "--iops-per-mailbox {} is out of range; use a value greater than 0",
+                "--iops-per-mailbox {} is out of range",
                 found.iops_each
-            )));
+            ))
+            .advise("use a value greater than 0"));
         }
         Ok(Some(found))
     }

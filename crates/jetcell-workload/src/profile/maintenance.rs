@@ -116,15 +116,13 @@ impl FromStr for Maintenance {
                 "defrag" => &mut tasks.defrag,
                 "layout" => &mut tasks.layout,
                 _ => {
-                    return Err(ParseError::new(
-                        "unknown maintenance task; use none, or a list of scan,zero,defrag,layout",
-                    ));
+                    return Err(ParseError::UnknownTask);
                 }
             };
             *wanted = true;
         }
         if tasks.zero && !tasks.scan {
-            return Err(ParseError::new("zero requires scan, because one pass does both; use scan,zero"));
+            return Err(ParseError::ZeroWithoutScan);
         }
         Ok(tasks)
     }

@@ -296,8 +296,8 @@ impl FromStr for Mix {
         let shares: Result<Vec<u8>, _> = text.split('/').map(|share| share.trim().parse()).collect();
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
-            _ => Err(ParseError::new(
-                "expected four shares; specify insert/delete/replace/read in percent, for example 40/20/5/35",
+            _ => Err(ParseError::Expected(
+                "four shares; specify insert/delete/replace/read in percent, for example 40/20/5/35",
             )),
         }
     }
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_mix_has_four_shares() {
-        assert_eq!("40/20/5/35".parse(), Ok(Mix::default()));
+        assert_eq!("40/20/5/35".parse::<Mix>().unwrap(), Mix::default());
         for text in ["", "40/20/5", "40/20/5/35/0", "40/20/5/x", "-1/20/5/35", "400/0/0/0"] {
             assert!(text.parse::<Mix>().is_err(), "{text}");
         }

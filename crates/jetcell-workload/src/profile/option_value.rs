@@ -32,14 +32,14 @@ pub(super) trait OptionValue: Sized {
 }
 
 fn utf8(text: &OsStr) -> Result<&str, ParseError> {
-    text.to_str().ok_or_else(|| ParseError::new("not valid UTF-8 text"))
+    text.to_str().ok_or_else(|| ParseError::NotUtf8)
 }
 
 macro_rules! numbers {
     ($($type:ident, $what:literal;)*) => {$(
         impl OptionValue for $type {
             fn read(text: &OsStr) -> Result<$type, ParseError> {
-                utf8(text)?.trim().parse().map_err(|_| ParseError::new($what))
+                utf8(text)?.trim().parse().map_err(|_| ParseError::Expected($what))
             }
 
             fn show(&self) -> String {
@@ -50,11 +50,11 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u8, "expected a whole number from 0 to 255";
-    u32, "expected a whole number from 0 to 4294967295";
-    u64, "expected a whole number from 0 to 18446744073709551615";
-    usize, "expected a whole number from 0 to 18446744073709551615";
-    f64, "expected a number";
+    u8, "a whole number from 0 to 255";
+    u32, "a whole number from 0 to 4294967295";
+    u64, "a whole number from 0 to 18446744073709551615";
+    usize, "a whole number from 0 to 18446744073709551615";
+    f64, "a number";
 }
 
 macro_rules! parsed {
@@ -78,7 +78,7 @@ impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Flag;
 
     fn read(text: &OsStr) -> Result<bool, ParseError> {
-        utf8(text)?.parse().map_err(|_| ParseError::new("expected true or false"))
+        utf8(text)?.parse().map_err(|_| ParseError::Expected("true or false"))
     }
 
     fn show(&self) -> String {

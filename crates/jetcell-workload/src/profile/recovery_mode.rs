@@ -26,7 +26,7 @@ impl FromStr for RecoveryMode {
         match text {
             "compatible" => Ok(RecoveryMode::Compatible),
             "true" => Ok(RecoveryMode::True),
-            _ => Err(ParseError::new("expected compatible or true")),
+            _ => Err(ParseError::Expected("compatible or true")),
         }
     }
 }

@@ -25,7 +25,7 @@ impl FromStr for ResetMethod {
         match text {
             "snapshot" => Ok(ResetMethod::Snapshot),
             "copy" => Ok(ResetMethod::Copy),
-            _ => Err(ParseError::new("expected snapshot or copy")),
+            _ => Err(ParseError::Expected("snapshot or copy")),
         }
     }
 }

@@ -95,7 +95,7 @@ fn from_newest(age: f64) -> u64 {
 impl FromStr for Skew {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Skew, ParseError> {
-        let help = || ParseError::new(format!("could not parse '{text}'; use uniform, zipf:0.9 or 80/20"));
+        let help = || ParseError::NotUnderstood { text: text.into(), examples: "uniform, zipf:0.9 or 80/20" };
         if text == "uniform" {
             return Ok(Skew::Uniform);
         }
@@ -105,17 +105,14 @@ impl FromStr for Skew {
             return if known {
                 Ok(Skew::Zipf(exponent))
             } else {
-                Err(ParseError::new(
-                    "the zipf exponent is out of range; use a value greater than 0 and at most 10",
-                ))
+                Err(ParseError::OutOfRange { name: "zipf exponent", limits: "greater than 0 and at most 10" })
             };
         }
         let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
         let (accesses, keys) = (accesses.parse().map_err(|_| help())?, keys.parse().map_err(|_| help())?);
         if !(1..=99).contains(&accesses) || !(1..=99).contains(&keys) {
-            return Err(ParseError::new(
-                "the percentage of accesses or of keys is out of range; use a value from 1 to 99",
-            ));
+            let name = "percentage of accesses or of keys";
+            return Err(ParseError::OutOfRange { name, limits: "from 1 to 99" });
         }
         Ok(Skew::Hot { accesses, keys })
     }

@@ -138,7 +138,11 @@ mod tests {
 
     fn mistakes(text: &str) -> String {
         let found = parse("a", text).unwrap_err();
-        found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
+        found
+            .iter()
+            .map(|error| jetcell_input::with_advice(error, error.advice()))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]

@@ -34,7 +34,8 @@ use crate::measurement::{
 };
 use crate::observer::{Observer, RunPhase};
 use crate::plan::end_creation;
-use crate::prepared::{self, FileCopyOutcome, PreservedStateError};
+use crate::prepared::{self, FileCopyOutcome};
+use crate::preserved_state_error::PreservedStateError;
 use crate::profile::{DatabaseSource, Profile, TestKind};
 use crate::result::RunResult;
 use crate::run::assembly::{LoadPhaseResult, analysis, assemble, interim_result};
@@ -74,7 +75,7 @@ pub enum PhaseError {
 }
 
 impl RunError {
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             RunError::Refused(refusal) => refusal.advice(),

@@ -7,7 +7,7 @@ use jetcell_host::UnsuitableStorage;
 use super::StartError;
 
 impl StartError {
-    /// What the user can do about it, for example `specify a new directory`.
+    /// Returns what the user can do about it, for example `specify a new directory`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             StartError::DamagedStateFile { advice, .. } | StartError::OtherVersion { advice, .. } => advice,
@@ -73,12 +73,12 @@ impl StartError {
             StartError::DamagedPages { .. } => "restore the database, or replace it with --force",
             StartError::BackupNotEmpty(_) => "specify a new directory",
             StartError::BackupInside { .. } => "specify a directory elsewhere",
+            StartError::SizeOfVolume { error, .. } => return error.advice(),
             StartError::Io { .. }
             | StartError::StateFile { .. }
             | StartError::InUse(_)
             | StartError::NotWritable { .. }
             | StartError::FreeSpace { .. }
-            | StartError::SizeOfVolume { .. }
             | StartError::Maintenance(_) => return None,
         }))
     }

@@ -63,10 +63,11 @@ impl JetstressReader<'_> {
             self.note("DatabasePaths", Ignored("--dir is given".into()));
         } else if let Some(path) = foreign(&databases) {
             let line = self.instances_line;
-            self.mistakes.push(ConfigurationError::new(format!(
-                "line {line}: {path} is a Windows path; specify directories for the {count} databases with \
-                 --dir (and --log-dir)"
-            )));
+            self.mistakes.push(
+                ConfigurationError::new(format!("line {line}: {path} is a Windows path")).advise(format!(
+                    "specify directories for the {count} databases with --dir (and --log-dir)"
+                )),
+            );
         } else {
             self.note("DatabasePaths", Honoured("dirs".into()));
             self.options.dirs = databases.iter().map(PathBuf::from).collect();

@@ -154,16 +154,15 @@ fn test_type(reader: &mut JetstressReader<'_>, node: Node<'_, '_>, text: &str) -
         "DatabaseBackup" if reader.test == TestKind::Backup => Some(Honoured("a backup test".into())),
         "SoftRecovery" if reader.test == TestKind::Recovery => Some(Honoured("a recovery test".into())),
         "DatabaseBackup" | "SoftRecovery" if reader.test == TestKind::Performance => {
-            let what =
-                format!("Type {text} is not a performance test; this command runs only performance tests");
-            reader.mistake(node, what);
+            let what = format!("Type {text} is not a performance test");
+            reader.advised_mistake(node, &what, "this command runs only performance tests");
             None
         }
         "Performance" | "Stress" | "DatabaseBackup" | "SoftRecovery" => {
             Some(Ignored(format!("this command runs a {} test", reader.test.name())))
         }
         _ => {
-            reader.mistake(node, format!("unknown Type '{text}'; use Performance or Stress"));
+            reader.advised_mistake(node, &format!("unknown Type '{text}'"), "use Performance or Stress");
             None
         }
     }
@@ -176,7 +175,8 @@ fn description(reader: &mut JetstressReader<'_>, _: Node<'_, '_>, text: &str) ->
 
 fn duration(reader: &mut JetstressReader<'_>, node: Node<'_, '_>, text: &str) -> Option<ElementEffect> {
     let Some(duration) = iso_duration(text) else {
-        reader.mistake(node, format!("could not parse Duration '{text}'; try a value such as PT2H0M0S"));
+        let what = format!("could not parse Duration '{text}'");
+        reader.advised_mistake(node, &what, "try a value such as PT2H0M0S");
         return None;
     };
     let span = TimeSpan(duration);
@@ -200,7 +200,7 @@ fn database_source(
 ) -> Option<ElementEffect> {
     let open = text == "Open";
     if !open && text != "New" {
-        reader.mistake(node, format!("unknown DatabaseSource '{text}'; use New or Open"));
+        reader.advised_mistake(node, &format!("unknown DatabaseSource '{text}'"), "use New or Open");
         return None;
     }
     reader.options.open = Some(open);

@@ -47,23 +47,30 @@ pub(super) fn parse(
 ) -> Result<JetstressImport, Vec<ConfigurationError>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > MAX_TAG) {
-        return Err(vec![ConfigurationError::new(
-            "line 1: the file is not a JetstressConfig.xml: a tag is longer than 4096 bytes",
-        )]);
+        return Err(vec![
+            ConfigurationError::new(
+                "line 1: the file is not a JetstressConfig.xml: a tag is longer than 4096 bytes",
+            )
+            .advise("correct this line"),
+        ]);
     }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let line = error.pos().row;
-        vec![ConfigurationError::new(format!("line {line}: the file is not a JetstressConfig.xml: {error}"))]
+        let what = format!("line {line}: the file is not a JetstressConfig.xml: {error}");
+        vec![ConfigurationError::new(what).advise("correct this line")]
     })?;
     let root = document.root_element();
     let sections = ["TestDesignInfo", "ExchangeProfile", "JetSystemParams"];
     let has_section = |name: &&str| root.children().any(|node| node.has_tag_name(*name));
     if root.tag_name().name() != "configuration" || !sections.iter().any(has_section) {
         let name = root.tag_name().name();
-        return Err(vec![ConfigurationError::new(format!(
-            "line 1: expected the root element of a JetstressConfig.xml, found <{name}>"
-        ))]);
+        return Err(vec![
+            ConfigurationError::new(format!(
+                "line 1: expected the root element of a JetstressConfig.xml, found <{name}>"
+            ))
+            .advise("correct this line"),
+        ]);
     }
     let mut reader = JetstressReader::new(&document, test, given);
     for node in root.children().filter(Node::is_element) {

@@ -92,7 +92,14 @@ impl<'a> JetstressReader<'a> {
 
     pub(super) fn mistake(&mut self, node: Node<'_, '_>, what: impl AsRef<str>) {
         let line = self.line(node);
-        self.mistakes.push(ConfigurationError::new(format!("line {line}: {}", what.as_ref())));
+        let mistake = ConfigurationError::new(format!("line {line}: {}", what.as_ref()));
+        self.mistakes.push(mistake.advise("correct this line"));
+    }
+
+    /// Records a mistake, and what the user can do about it.
+    pub(super) fn advised_mistake(&mut self, node: Node<'_, '_>, what: &str, advice: &'static str) {
+        let line = self.line(node);
+        self.mistakes.push(ConfigurationError::new(format!("line {line}: {what}")).advise(advice));
     }
 
     pub(super) fn note(&mut self, element: impl Into<String>, effect: ElementEffect) {

@@ -23,10 +23,8 @@ impl JetstressReader<'_> {
         let (Some(insert), Some(delete), Some(replace), Some(lazy)) = shares else { return };
         let changes = u32::from(insert) + u32::from(delete) + u32::from(replace);
         if changes > 100 {
-            return self.mistake(
-                node,
-                format!("OperationMix: the shares add up to {changes} percent; the maximum is 100"),
-            );
+            let what = format!("OperationMix: the shares add up to {changes} percent");
+            return self.advised_mistake(node, &what, "the maximum is 100");
         }
         let read = 100 - changes as u8;
         self.options.mix = Some(Mix { insert, delete, replace, read });

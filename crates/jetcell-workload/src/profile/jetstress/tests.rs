@@ -23,7 +23,7 @@ fn profile(text: &str) -> Profile {
 
 fn mistakes(text: &str, given: &Options) -> String {
     let found = parse(text, TestKind::Performance, given).unwrap_err();
-    found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
+    found.iter().map(|error| jetcell_input::with_advice(error, error.advice())).collect::<Vec<_>>().join("\n")
 }
 
 fn changed(from: &str, to: &str) -> String {

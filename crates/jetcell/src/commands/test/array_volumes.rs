@@ -32,7 +32,7 @@ pub fn resolve_array_directories(
             continue;
         };
         let path = std::path::absolute(name)
-            .map_err(|error| vec![ConfigurationError::new(format!("{}: {error}", directory.display()))])?;
+            .map_err(|error| vec![ConfigurationError::for_io(directory.display(), error)])?;
         arrays.push(path.clone());
         *directory = path;
     }

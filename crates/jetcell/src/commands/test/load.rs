@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::{Printable, with_advice};
+use jetcell_input::Printable;
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
@@ -117,21 +117,23 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
     }
 
     /// Returns the profile, and the arrays named in its directories.
-    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<ConfigurationError>> {
+    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<CommandError>> {
+        let errors = |mistakes: Vec<ConfigurationError>| -> Vec<CommandError> {
+            mistakes.into_iter().map(CommandError::from).collect()
+        };
         let file = match &self.config {
-            Some(path) => TestConfiguration::read(path, T::KIND, &self.options.options)?,
+            Some(path) => TestConfiguration::read(path, T::KIND, &self.options.options).map_err(errors)?,
             None => TestConfiguration::default(),
         };
         let mut options = self.options.options.over(file.options);
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
-        let mut arrays = array_volumes::resolve_array_directories(&mut options.dirs)?;
-        arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs)?);
-        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
-        let options = with_interrupted_options(options, T::KIND)
-            .map_err(|refusal| vec![ConfigurationError::new(with_advice(&refusal, refusal.advice()))])?;
-        let profile = options.resolve_for(T::KIND)?;
+        let mut arrays = array_volumes::resolve_array_directories(&mut options.dirs).map_err(errors)?;
+        arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs).map_err(errors)?);
+        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays).map_err(errors)?;
+        let options = with_interrupted_options(options, T::KIND).map_err(|refusal| vec![refusal.into()])?;
+        let profile = options.resolve_for(T::KIND).map_err(errors)?;
         file.notes.iter().for_each(|note| console::print_note(note));
         Ok((profile, arrays))
     }
