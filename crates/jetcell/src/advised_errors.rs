@@ -61,8 +61,8 @@ impl Advise for CopyError {
 
 /// Implements [`Advise`] for errors that have a method `advice`.
 macro_rules! advised {
-    ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
-        $($(#[$attribute])* impl Advise for $error {
+    ($($error:ty),* $(,)?) => {
+        $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
                 self.advice()
             }
@@ -78,42 +78,38 @@ advised!(
     jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
     jetcell_workload::StartError,
-    #[cfg(feature = "fleet")]
+);
+
+#[cfg(feature = "arrays")]
+advised!(jetcell_array::ArrayError, jetcell_disk_simulation::InvalidConfig);
+#[cfg(any(feature = "arrays", feature = "sizing"))]
+advised!(jetcell_raid_models::Error);
+#[cfg(feature = "sizing")]
+advised!(jetcell_sizing::SizingError);
+
+#[cfg(feature = "fleet")]
+advised!(
     jetcell_fleet::RankError,
-    #[cfg(feature = "fleet")]
     jetcell_fleet::ResumeError,
-    #[cfg(feature = "fleet")]
     jetcell_fleet::bus::BusError,
-    #[cfg(feature = "fleet")]
     jetcell_fleet::nats_server::NatsServerError,
-    #[cfg(feature = "lab")]
-    jetcell_lab::EraseError,
-    #[cfg(feature = "lab")]
-    jetcell_lab::drive::DriveTestError,
-    #[cfg(feature = "lab")]
-    jetcell_lab::drive::TargetError,
-    #[cfg(feature = "lab")]
-    jetcell_lab::drives::DriveListError,
-    #[cfg(feature = "lab")]
-    jetcell_durability::JournalError,
-    #[cfg(feature = "lab")]
-    jetcell_lab::filesystems::SpecificationError,
-    #[cfg(feature = "arrays")]
-    jetcell_array::ArrayError,
-    #[cfg(feature = "arrays")]
-    jetcell_disk_simulation::InvalidConfig,
-    #[cfg(any(feature = "arrays", feature = "sizing"))]
-    jetcell_raid_models::Error,
-    #[cfg(feature = "sizing")]
-    jetcell_sizing::SizingError,
 );
 
 #[cfg(feature = "lab")]
 mod lab {
-    use crate::outcome::Advise;
+    use super::{Advise, Cow};
 
-    impl Advise for jetcell_lab::SystemError {}
+    advised!(
+        jetcell_durability::JournalError,
+        jetcell_lab::EraseError,
+        jetcell_lab::drive::DriveTestError,
+        jetcell_lab::drive::TargetError,
+        jetcell_lab::drives::DriveListError,
+        jetcell_lab::filesystems::SpecificationError,
+    );
+
     impl Advise for jetcell_durability::WriteError {}
+    impl Advise for jetcell_lab::SystemError {}
     impl Advise for jetcell_lab::filesystems::MakeError {}
 }
 

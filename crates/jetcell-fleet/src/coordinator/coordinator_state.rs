@@ -1,15 +1,12 @@
 //! The saved state of a coordinator, from which another process can continue the run.
 
 use std::borrow::Cow;
-use std::io;
-use std::path::PathBuf;
 
-use jetcell_input::error_line;
 use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Coordinator, FleetMember, LostHost, StopReason};
+use super::{Coordinator, FleetMember, LostHost, StopReason, StorageOutcome};
 use crate::config::FleetConfig;
 use crate::message::{Barrier, HostHeartbeat};
 
@@ -27,40 +24,6 @@ pub struct SavedMember {
     /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<StorageOutcome>,
-}
-
-/// Whether a host's result was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum StorageOutcome {
-    /// The result was stored.
-    #[serde(rename = "Ok")]
-    Stored(()),
-    /// The result was not stored, for this reason.
-    #[serde(rename = "Err")]
-    Failed(String),
-}
-
-/// Reason why a host's result was not stored.
-#[derive(Debug, Error)]
-pub enum StoreResultError {
-    /// The host sent something else.
-    #[error("its result cannot be read: {}", error_line(.0))]
-    Invalid(#[source] serde_json::Error),
-    /// The result exceeds the maximum size of a result.
-    #[error("the result is {bytes} bytes long, which exceeds the maximum")]
-    TooLarge {
-        /// Size of the result.
-        bytes: u64,
-    },
-    /// The files of the result cannot be written.
-    #[error("{}: cannot be written: {error}", .directory.display())]
-    Io {
-        /// Directory of the result.
-        directory: PathBuf,
-        /// Error from the operating system.
-        #[source]
-        error: io::Error,
-    },
 }
 
 /// Error for a run that cannot be resumed because its configuration has changed.

@@ -4,6 +4,7 @@
 mod coordinator_state;
 mod host_messages;
 mod member;
+mod storage_outcome;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use crate::message::{
     self, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostMessage, MessageError,
 };
 
-pub use coordinator_state::{CoordinatorState, ResumeError, SavedMember, StorageOutcome, StoreResultError};
+pub use coordinator_state::{CoordinatorState, ResumeError, SavedMember};
 pub use member::{FleetMember, LostHost};
+pub use storage_outcome::{StorageOutcome, StoreResultError};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
 const MAX_CONCURRENT_FETCHES: usize = 8;

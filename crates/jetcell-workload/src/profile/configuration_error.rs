@@ -50,7 +50,7 @@ impl ConfigurationError {
         ConfigurationError { problem: bounded_line(&format!("{place}{}", self.problem)), ..self }
     }
 
-    /// What the user can do about it, for example `use a value from 1 to 999`.
+    /// Returns what the user can do about it, for example `use a value from 1 to 999`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         self.advice.clone()
     }
