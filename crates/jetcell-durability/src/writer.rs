@@ -62,10 +62,10 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// An access to a file failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Io(#[from] io::Error),
     /// A commit failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] ese_engine::Error),
 }
 

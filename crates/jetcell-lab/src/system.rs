@@ -28,7 +28,7 @@ pub struct SystemError {
 #[derive(Debug, Error)]
 pub enum ProgramFailure {
     /// The kernel returned an error.
-    #[error(transparent)]
+    #[error("{0}")]
     Io(#[from] io::Error),
     /// The program exited with a failure.
     #[error("{message}")]

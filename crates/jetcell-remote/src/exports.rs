@@ -27,20 +27,28 @@ const MAX_CACHED_DATABASES: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
 
+/// Error for a token that is too short or too long. The message does not contain the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the token is {length} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters; \
+     create a token, for example, with `openssl rand -hex 32`"
+)]
+pub struct TokenLengthError {
+    /// Length of the token in bytes.
+    pub length: usize,
+}
+
 impl AccessToken {
     /// Creates a token from a file's content, without surrounding white space.
     ///
     /// # Errors
     ///
-    /// Returns an error if the token is too short or too long. The message does not contain the token.
-    pub fn from_text(text: &str) -> Result<AccessToken, String> {
+    /// The token is too short or too long.
+    pub fn from_text(text: &str) -> Result<AccessToken, TokenLengthError> {
         let bytes = text.trim().as_bytes();
         match bytes.len() {
             MIN_TOKEN_LEN..=MAX_TOKEN_LEN => Ok(AccessToken(bytes.to_vec())),
-            len => Err(format!(
-                "the token is {len} characters long; it must have between {MIN_TOKEN_LEN} and \
-                 {MAX_TOKEN_LEN} characters; create a token, for example, with `openssl rand -hex 32`"
-            )),
+            length => Err(TokenLengthError { length }),
         }
     }
 
@@ -164,7 +172,7 @@ mod tests {
                 .all(|sent| !token.matches(sent))
         );
         assert_eq!(format!("{token:?}"), "Token(..)");
-        let what = AccessToken::from_text("hunter2").unwrap_err();
+        let what = AccessToken::from_text("hunter2").unwrap_err().to_string();
         assert!(what.contains("7 characters") && !what.contains("hunter2"), "{what}");
     }
 }

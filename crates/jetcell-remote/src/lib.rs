@@ -45,7 +45,7 @@ pub use crate::connection::ServerWelcome;
 pub use crate::connector::{ClientLimits, ClientStream, Connector, NetworkConnector};
 pub use crate::descriptors::files_per_client;
 pub use crate::error::{RemoteError, ServeError};
-pub use crate::exports::{AccessToken, ExportedDirectories};
+pub use crate::exports::{AccessToken, ExportedDirectories, TokenLengthError};
 pub use crate::host::RemoteOptions;
 pub use crate::in_process::{InProcessConnector, SimulatedLink};
 pub use crate::remote_vfs::RemoteVfs;

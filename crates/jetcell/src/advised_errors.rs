@@ -28,6 +28,8 @@ impl Advise for ese_engine::Error {
     }
 }
 
+impl Advise for jetcell_remote::TokenLengthError {}
+
 impl Advise for BackupError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {

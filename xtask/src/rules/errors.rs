@@ -13,15 +13,7 @@ use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
 /// Packages whose errors are not typed yet.
-const UNTYPED: [&str; 7] = [
-    "jetcell",
-    "ese-engine",
-    "jetcell-array",
-    "jetcell-copies",
-    "jetcell-remote",
-    "jetcell-report",
-    "jetcell-workload",
-];
+const UNTYPED: [&str; 2] = ["jetcell", "ese-engine"];
 
 /// Finds functions, types and traits of crates whose error type is text.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {

@@ -36,15 +36,16 @@ impl StatedNumber {
     }
 }
 
+/// Error for a number that no storage solution has.
+#[derive(Debug, thiserror::Error)]
+#[error("expected a number from 0 to 1e15")]
+pub(crate) struct ImplausibleNumber;
+
 impl TryFrom<f64> for StatedNumber {
-    type Error = &'static str;
-    fn try_from(value: f64) -> Result<StatedNumber, &'static str> {
+    type Error = ImplausibleNumber;
+    fn try_from(value: f64) -> Result<StatedNumber, ImplausibleNumber> {
         // Larger numbers are not plausible for a storage solution, and their digits would fill whole lines.
-        if (0.0..=1e15).contains(&value) {
-            Ok(StatedNumber(value))
-        } else {
-            Err("expected a number from 0 to 1e15")
-        }
+        if (0.0..=1e15).contains(&value) { Ok(StatedNumber(value)) } else { Err(ImplausibleNumber) }
     }
 }
 

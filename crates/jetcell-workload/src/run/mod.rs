@@ -63,11 +63,13 @@ pub enum RunError {
 
 /// Reason why a phase of a run failed.
 #[derive(Debug, Error)]
-#[error(transparent)]
 #[expect(missing_docs, reason = "the variants are named after the crates whose errors they contain")]
 pub enum PhaseError {
+    #[error("{0}")]
     Engine(#[from] ese_engine::Error),
+    #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("{0}")]
     PreservedState(#[from] PreservedStateError),
     /// The state of the databases was not preserved for later runs.
     #[error("failed to preserve the state of the databases: {0}")]

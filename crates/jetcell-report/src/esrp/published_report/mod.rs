@@ -183,13 +183,18 @@ struct PublishedLogFacts {
 #[serde(try_from = "String")]
 pub(super) struct NaiveTime(pub(super) NaiveDateTime);
 
+/// Error for text that is not a time.
+#[derive(Debug, thiserror::Error)]
+#[error("'{text}' is not a valid time; expected a value such as 2014-03-03T13:44:08")]
+pub(super) struct NotATime {
+    text: String,
+}
+
 impl TryFrom<String> for NaiveTime {
-    type Error = String;
-    fn try_from(text: String) -> Result<NaiveTime, String> {
+    type Error = NotATime;
+    fn try_from(text: String) -> Result<NaiveTime, NotATime> {
         let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S");
-        time.map(NaiveTime).map_err(|_| {
-            format!("'{text}' is not a valid time; expected a value such as 2014-03-03T13:44:08")
-        })
+        time.map(NaiveTime).map_err(|_| NotATime { text })
     }
 }
 
