@@ -15,11 +15,11 @@ pub enum UnsuitableStorage {
     #[error("{}: the file system does not support direct I/O (O_DIRECT), so the test would measure memory", .0.display())]
     NoDirectIo(PathBuf),
     /// There is not enough free space.
-    #[error("{}: the test needs {} but only {} is free", .path.display(), human_bytes(*.needed), human_bytes(*.free))]
+    #[error("{}: the run needs {} but only {} is free", .path.display(), human_bytes(*.needed), human_bytes(*.free))]
     NoSpace {
         /// The path.
         path: PathBuf,
-        /// Number of bytes that the test needs.
+        /// Number of bytes that the run needs.
         needed: u64,
         /// Number of free bytes.
         free: u64,

@@ -302,7 +302,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
     let again = Profile { source: DatabaseSource::Open, output: Some(output.clone()), ..first };
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
     let error = run(&again, &engine, &mut PhaseRecorder::default(), &Cancellation::default()).unwrap_err();
-    let text = error.to_string();
+    let text = jetcell_input::with_advice(&error, error.advice());
     assert!(text.contains("page 7: bad checksum") && text.contains("--force"), "{text}");
     assert!(!text.contains('\n') && !output.exists());
 }
@@ -356,7 +356,7 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
             &mut PhaseRecorder::default(),
             &Cancellation::default(),
         );
-        assert!(error.unwrap_err().to_string().contains("continue it with --resume"), "{source:?}");
+        assert!(error.unwrap_err().advice().unwrap().contains("continue it with --resume"), "{source:?}");
     }
     let stop = Cancellation::default();
     let mut watcher =

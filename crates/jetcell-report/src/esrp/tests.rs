@@ -216,7 +216,8 @@ fn correct_figures_pass_and_wrong_figures_fail() {
 
 #[test]
 fn a_duplicate_server_test_is_refused() {
-    let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err().to_string();
+    let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err();
+    let error = jetcell_input::with_advice(&error, error.advice());
     let expected = "are both the performance test of cell; specify only one, or, if two machines have this name, list the \
                     servers under [servers] in the configuration";
     assert!(error.ends_with(expected), "{error}");
@@ -330,7 +331,8 @@ fn configuration_errors_are_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mistake = |text: &[u8]| {
         fs::write(file.path(), text).unwrap();
-        let line = SubmissionConfiguration::read(file.path()).unwrap_err().to_string();
+        let error = SubmissionConfiguration::read(file.path()).unwrap_err();
+        let line = jetcell_input::with_advice(&error, error.advice());
         assert!(line.starts_with("--esrp /") && !line.contains('\n'), "{line}");
         line
     };
@@ -357,7 +359,8 @@ fn configuration_errors_are_one_line() {
         assert!(line.contains(expected), "{text}: {line}");
     }
     mistake(&[0xff; 100]);
-    let missing = SubmissionConfiguration::read("nowhere.toml".as_ref()).unwrap_err().to_string();
+    let error = SubmissionConfiguration::read("nowhere.toml".as_ref()).unwrap_err();
+    let missing = jetcell_input::with_advice(&error, error.advice());
     assert!(
         missing.starts_with("--esrp nowhere.toml: cannot be read: ")
             && missing.ends_with("prints an example")

@@ -203,7 +203,13 @@ mod tests {
     fn the_creation_request_is_stored_and_contradictions_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
-        assert!(with_interrupted_options(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
+        assert!(
+            with_interrupted_options(resume(dir.path()))
+                .unwrap_err()
+                .advice()
+                .unwrap()
+                .contains("use --open")
+        );
         DatabaseCreation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
 
         let creation = DatabaseCreation::read(dir.path()).unwrap().unwrap();
@@ -240,7 +246,8 @@ mod tests {
         assert_eq!(find_interrupted(&profile, files).unwrap(), None);
         DatabaseCreation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
         fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
-        let text = find_interrupted(&profile, files).unwrap_err().to_string();
+        let error = find_interrupted(&profile, files).unwrap_err();
+        let text = jetcell_input::with_advice(&error, error.advice());
         assert!(
             text.ends_with("was interrupted at 50 %; continue it with --resume, or start over with --force"),
             "{text}"
@@ -269,7 +276,8 @@ mod tests {
             ["", "{}", "\u{1b}[2J\n", "[[[[", "{\"version\": 1, \"profile\": {\"dirs\": [\"a\\nb\"]}}"]
         {
             fs::write(dir.path().join(STATE_FILE_NAME), garbage).unwrap();
-            let text = DatabaseCreation::read(dir.path()).unwrap_err().to_string();
+            let error = DatabaseCreation::read(dir.path()).unwrap_err();
+            let text = jetcell_input::with_advice(&error, error.advice());
             assert!(text.contains("--force") && !text.contains(char::is_control), "{text}");
         }
         let (profile, instances) = asked(dir.path());

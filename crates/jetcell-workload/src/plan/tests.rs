@@ -27,7 +27,7 @@ impl TestDirectory {
         let before = self.listing();
         let plan = RunPlan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now", false);
         assert_eq!(self.listing(), before, "planning changed the directory");
-        plan.map_err(|refusal| refusal.to_string())
+        plan.map_err(|error| jetcell_input::with_advice(&error, error.advice()))
     }
     fn refusal(&self, options: Options) -> String {
         let refusal = self.plan(options).unwrap_err();
@@ -140,7 +140,8 @@ fn a_volume_share_is_split_among_databases() {
     near(size(80, 1, 25).unwrap(), volume / 100 * 64);
     near(size(80, 4, 25).unwrap(), volume / 100 * 16);
     near(size(50, 1, 0).unwrap(), volume / 2);
-    let refusal = size(1, 999, 1000).unwrap_err().to_string();
+    let error = size(1, 999, 1000).unwrap_err();
+    let refusal = jetcell_input::with_advice(&error, error.advice());
     assert!(refusal.contains("is too small; a database needs at least 32MiB"), "{refusal}");
 }
 

@@ -57,7 +57,7 @@ mod tests {
         let found =
             TestConfiguration::read(file.path(), TestKind::Performance, &Options::default()).unwrap_err();
         assert_eq!(found.len(), 1);
-        found[0].to_string()
+        jetcell_input::with_advice(&found[0], found[0].advice())
     }
 
     #[test]

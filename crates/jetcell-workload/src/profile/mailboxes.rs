@@ -112,7 +112,7 @@ mod tests {
         let mistake = |toml: &str| {
             let found = options(toml).resolve().unwrap_err();
             assert_eq!(found.len(), 1, "{found:?}");
-            found[0].to_string()
+            jetcell_input::with_advice(&found[0], found[0].advice())
         };
         assert!(mistake("mailboxes=10").contains("add --iops-per-mailbox and --quota"));
         let all = "mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\n";
