@@ -75,6 +75,9 @@ advised!(
     jetcell_input::OptionValueError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
+    jetcell_remote::RemoteError,
+    jetcell_remote::ServeError,
+    jetcell_remote::TokenError,
     jetcell_workload::RunError,
     #[cfg(feature = "fleet")]
     jetcell_fleet::RankError,
@@ -130,8 +133,6 @@ advised_by_text!(
     jetcell_export::ExportError,
     jetcell_export::UnknownFormat,
     jetcell_input::quantity::QuantityError,
-    jetcell_remote::RemoteError,
-    jetcell_remote::ServeError,
     jetcell_report::RunReadError,
     jetcell_report::esrp::SourceError,
     jetcell_workload::ConfigurationError,

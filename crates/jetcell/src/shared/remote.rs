@@ -40,7 +40,7 @@ pub struct RemoteAccessOptions {
 /// Reads the token from a file.
 pub fn token_in(path: &Path) -> CommandResult<AccessToken> {
     let text = read_secret(path, MAX_TOKEN_FILE).context(path.display())?;
-    AccessToken::from_text(&text).map_err(CommandError::new).context(path.display())
+    AccessToken::from_text(&text).context(path.display())
 }
 
 /// File systems that a command uses: this machine's, and those of the hosts that the command names.
