@@ -161,7 +161,7 @@ mod tests {
                 .all(|sent| !token.matches(sent))
         );
         assert_eq!(format!("{token:?}"), "Token(..)");
-        let what = AccessToken::from_text("hunter2").unwrap_err();
+        let what = AccessToken::from_text("hunter2").unwrap_err().to_string();
         assert!(what.contains("7 characters") && !what.contains("hunter2"), "{what}");
     }
 }

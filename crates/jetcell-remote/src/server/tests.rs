@@ -156,10 +156,8 @@ fn files_are_served_over_tls_to_trusted_clients_only() {
     let strangers = Certificates::new();
     let unknown = refusal("localhost", &strangers.client(false), token());
     assert!(matches!(unknown, RemoteError::Certificate(_)), "{unknown:?}");
-    assert_eq!(
-        refusal("127.0.0.1", &certificates.client(false), token()),
-        RemoteError::HostName("127.0.0.1".into())
-    );
+    let other_name = refusal("127.0.0.1", &certificates.client(false), token());
+    assert!(matches!(other_name, RemoteError::HostName(name) if name == "127.0.0.1"));
     // Without TLS on the client, the server's handshake bytes are not a valid reply.
     let (vfs, _) = server.plain();
     let error = vfs.connect().unwrap_err();
