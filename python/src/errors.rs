@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::CheckError;
+use ese_format::RecoverCommand;
 use jetcell_export::{ExportError, ExportIssue};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -82,11 +83,11 @@ impl LocatedError {
     pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> LocatedError {
         let what = format!(
             "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so some \
-             changes are only in the logs; with the logs, first run: jetcell recover {0} LOGS --into \
-             recovered; without them, pass allow_dirty=True",
+             changes are only in the logs; with the logs, first run: {3}; without them, pass allow_dirty=True",
             path.display(),
             generations.0,
-            generations.1
+            generations.1,
+            RecoverCommand { database: Some(path), logs: None }
         );
         LocatedError::new(FailureKind::Dirty, Some(path), what)
     }

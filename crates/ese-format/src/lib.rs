@@ -99,9 +99,11 @@ pub mod page;
 mod path;
 pub mod recognise;
 pub mod record;
+mod recover_command;
 pub mod space;
 mod types;
 
+pub use recover_command::RecoverCommand;
 pub use types::*;
 
 /// Compiles the example in the README.

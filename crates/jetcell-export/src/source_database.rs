@@ -6,12 +6,12 @@ use std::path::Path;
 use ese_check::CheckError;
 use ese_check::database::ReadableDatabase;
 use ese_check::reader::PageCache;
-use ese_format::PageNumber;
 use ese_format::catalog::{
     CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableSchema, assemble,
 };
 use ese_format::page::NodeFlags;
 use ese_format::record::ColumnType;
+use ese_format::{PageNumber, RecoverCommand};
 use jetcell_vfs::Vfs;
 
 use crate::issue::ExportIssues;
@@ -38,11 +38,11 @@ impl SourceDatabase {
                 format!(
                     "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to \
                      {:#X}), so the export does not contain changes that are only in the logs; if you have \
-                     the logs, first run: jetcell recover {} LOGS --into recovered",
+                     the logs, first run: {}",
                     header.state,
                     header.gen_min_required.0,
                     header.gen_max_required.0,
-                    path.display()
+                    RecoverCommand { database: Some(path), logs: None }
                 ),
             );
         }

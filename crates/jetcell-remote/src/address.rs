@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::RemoteError;
+use crate::error::{AddressError, RemoteError};
 
 /// The scheme in a host address, which determines whether TLS is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,35 +52,28 @@ impl HostAddress {
     }
 
     fn read(text: &str, scheme: Scheme) -> Result<HostAddress, RemoteError> {
-        let wrong = |what: &str| {
-            let prefix = scheme.prefix();
-            Err(RemoteError::Usage(format!(
-                "{text}: {what}; use {prefix}HOST:PORT/NAME, with one of the names that jetcell serve printed"
-            )))
-        };
+        let wrong =
+            |error| Err(RemoteError::Address { address: text.to_string(), prefix: scheme.prefix(), error });
         let rest = &text[scheme.prefix().len()..];
         if rest.contains('@') {
-            return wrong(
-                "an address cannot contain a user or a password, because all users of this machine could \
-                 read them",
-            );
+            return wrong(AddressError::Password);
         }
         let Some((host, name)) = rest.split_once('/') else {
-            return wrong("the address does not contain a directory name");
+            return wrong(AddressError::NoName);
         };
         let name = name.trim_end_matches('/');
         if name.is_empty() || name.contains('/') {
-            return wrong("the address must contain a single directory name after the host");
+            return wrong(AddressError::SeveralNames);
         }
         let Some((host, port)) = host.rsplit_once(':') else {
-            return wrong("the address does not contain a port");
+            return wrong(AddressError::NoPort);
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         match port.parse() {
             Ok(port) if port > 0 && !host.is_empty() => {
                 Ok(HostAddress { scheme, host: host.to_string(), port })
             }
-            _ => wrong("the host or the port is invalid"),
+            _ => wrong(AddressError::HostOrPort),
         }
     }
 

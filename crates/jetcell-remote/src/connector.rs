@@ -100,10 +100,7 @@ impl NetworkConnector {
         let mut why = format!("the name {host} does not resolve to an address");
         for address in addresses {
             if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
-                return Err(RemoteError::Usage(format!(
-                    "{}: tcp:// is not encrypted and is allowed only for connections on the same machine; use tls://",
-                    self.address
-                )));
+                return Err(RemoteError::Unencrypted(self.address.to_string()));
             }
             match TcpStream::connect_timeout(&address, within) {
                 Ok(stream) => return Ok(stream),

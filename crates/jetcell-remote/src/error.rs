@@ -1,17 +1,22 @@
 //! Errors returned when starting a server or connecting to one.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
+
+use jetcell_sync::Arc;
+
+use crate::exports::{MAX_TOKEN_LEN, MIN_TOKEN_LEN};
 
 /// Error returned when a server cannot start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The export name cannot be part of an address.
-    #[error("`{0}` is not a valid directory name; use NAME=DIR, where NAME is one word without `/`")]
+    #[error("`{0}` is not a valid directory name")]
     Name(String),
     /// Two directories have the same name.
-    #[error("{} and {} would both be named {name}; use NAME=DIR to choose a different name for one of them", one.display(), other.display())]
+    #[error("{} and {} would both be named {name}", one.display(), other.display())]
     TwoDirectories {
         /// The shared name.
         name: String,
@@ -21,23 +26,16 @@ pub enum ServeError {
         other: PathBuf,
     },
     /// Symbolic links could lead clients out of a directory.
-    #[error("{}: the server would follow symbolic links in it, so clients could escape from the directory; serve \
-     a directory on a local file system", .0.display())]
+    #[error("{}: the server would follow symbolic links in it, so clients could escape from the directory", .0.display())]
     Unconfined(PathBuf),
     /// Other hosts could read the databases in transit.
-    #[error(
-        "{0} is reachable from other machines; specify --tls-cert FILE and --tls-key FILE, or listen on \
-         127.0.0.1"
-    )]
+    #[error("{0} is reachable from other machines")]
     Unsecured(std::net::SocketAddr),
     /// The program was built without the feature `tls`.
-    #[error("this build does not support TLS; build it with `--features tls` or `--features full`")]
+    #[error("this build does not support TLS")]
     NoTls,
     /// The system allows too few open files.
-    #[error(
-        "{clients} clients need {needed} open files, but the limit is {limit}; raise it with ulimit -n, or \
-         use a lower --max-clients"
-    )]
+    #[error("{clients} clients need {needed} open files, but the limit is {limit}")]
     Descriptors {
         /// Number of clients with the token.
         clients: u64,
@@ -52,49 +50,45 @@ pub enum ServeError {
         /// The address.
         address: std::net::SocketAddr,
         /// Reason for the failure.
+        #[source]
         error: io::Error,
     },
     /// A certificate or key file is missing or invalid.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {error}", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
         /// Description of the problem.
-        what: String,
+        #[source]
+        error: TlsFileError,
     },
 }
 
 /// Error returned when a client fails to connect. The client has changed nothing on the other host and holds no locks
 /// there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
     /// The host does not respond, or the connection was lost. Retrying the call later may succeed.
     #[error("{0}")]
     Unreachable(String),
     /// The program was built without the feature `tls`.
-    #[error("this build does not support TLS; build it with `--features tls` or `--features full`")]
+    #[error("this build does not support TLS")]
     NoTls,
     /// The server's certificate was not signed by a known authority, or has expired.
-    #[error(
-        "the server certificate is not trusted: {0}; specify the certificate of the issuing authority with \
-         --tls-ca"
-    )]
+    #[error("the server certificate is not trusted: {0}")]
     Certificate(String),
     /// The server's certificate was issued for another name.
-    #[error("the server certificate is not valid for the name {0}; use a name that is in the certificate")]
+    #[error("the server certificate is not valid for the name {0}")]
     HostName(String),
     /// The server requires a client certificate, or does not accept the one it received.
-    #[error("the server requires a client certificate; specify --tls-client-cert and --tls-client-key")]
+    #[error("the server requires a client certificate")]
     ClientCertificate,
     /// The server does not accept the token.
-    #[error("the server rejected the token; specify the server's token file with --token-file")]
+    #[error("the server rejected the token")]
     Token,
     /// The server uses a different version of the protocol.
-    #[error(
-        "the server uses protocol version {theirs}, but this program uses version {ours}; use the same \
-         version of jetcell on both hosts"
-    )]
+    #[error("the server uses protocol version {theirs}, but this program uses version {ours}")]
     Version {
         /// Version of this program.
         ours: u16,
@@ -105,11 +99,122 @@ pub enum RemoteError {
     #[error("the server at this address is not running jetcell serve, or its security settings differ: {0}")]
     Protocol(String),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
-    #[error("the connection was lost, and the lock on the server was released: {0}; repeat the command")]
+    #[error("the connection was lost, and the lock on the server was released: {0}")]
     LockLost(String),
-    /// An address or one of the client's files is invalid.
+    /// The address is invalid.
+    #[error("{address}: {error}")]
+    Address {
+        /// The address.
+        address: String,
+        /// Start of an address of this kind, for example `tls://`.
+        prefix: &'static str,
+        /// The mistake.
+        #[source]
+        error: AddressError,
+    },
+    /// The address of another machine begins with `tcp://`.
+    #[error("{0}: tcp:// is not encrypted and is allowed only for connections on the same machine")]
+    Unencrypted(String),
+    /// The certificate of the authority was not given.
+    #[error("the authority that signed the server certificate is unknown")]
+    NoAuthority,
+    /// A certificate or key file is missing or invalid.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Description of the problem.
+        #[source]
+        error: TlsFileError,
+    },
+    /// The host in the address cannot be the name in a certificate.
+    #[error("{0} is not a valid host name")]
+    InvalidHostName(String),
+}
+
+/// Reason why an address is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// The address contains a user.
+    #[error(
+        "an address cannot contain a user or a password, because all users of this machine could read them"
+    )]
+    Password,
+    /// The address contains no directory name.
+    #[error("the address does not contain a directory name")]
+    NoName,
+    /// The address contains a path instead of a name.
+    #[error("the address must contain a single directory name after the host")]
+    SeveralNames,
+    /// The address contains no port.
+    #[error("the address does not contain a port")]
+    NoPort,
+    /// The host is missing, or the port is not a number.
+    #[error("the host or the port is invalid")]
+    HostOrPort,
+}
+
+/// Reason why a certificate or key file cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TlsFileError {
+    /// The file cannot be read.
     #[error("{0}")]
-    Usage(String),
+    Read(#[source] Arc<io::Error>),
+    /// The file does not contain certificates in the PEM format.
+    #[error("failed to read PEM certificates from the file: {0}")]
+    Certificates(Arc<dyn std::error::Error + Send + Sync>),
+    /// The file is empty.
+    #[error("the file does not contain a certificate")]
+    NoCertificate,
+    /// The file does not contain a key in the PEM format.
+    #[error("failed to read a PEM key from the file: {0}")]
+    Key(Arc<dyn std::error::Error + Send + Sync>),
+    /// The key belongs to another certificate.
+    #[error("the key does not match {}: {error}", certificate.display())]
+    OtherKey {
+        /// File of the certificate.
+        certificate: PathBuf,
+        /// Description of the difference.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// A certificate is not that of an authority.
+    #[error("the file is not a certificate of a certificate authority: {0}")]
+    NotAnAuthority(Arc<dyn std::error::Error + Send + Sync>),
+    /// The configuration of TLS was refused.
+    #[error("{0}")]
+    Tls(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// Error for a token of this length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the token is {0} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters"
+)]
+pub struct TokenError(pub usize);
+
+impl TokenError {
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed("create a token, for example, with `openssl rand -hex 32`"))
+    }
+}
+
+/// Advice to a user whose program was built without the feature `tls`.
+const BUILD_WITH_TLS: &str = "build it with `--features tls` or `--features full`";
+
+impl ServeError {
+    /// Returns what the user can do about it, for example `serve a directory on a local file system`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            ServeError::Name(_) => "use NAME=DIR, where NAME is one word without `/`",
+            ServeError::TwoDirectories { .. } => "use NAME=DIR to choose a different name for one of them",
+            ServeError::Unconfined(_) => "serve a directory on a local file system",
+            ServeError::Unsecured(_) => "specify --tls-cert FILE and --tls-key FILE, or listen on 127.0.0.1",
+            ServeError::NoTls => BUILD_WITH_TLS,
+            ServeError::Descriptors { .. } => "raise it with ulimit -n, or use a lower --max-clients",
+            ServeError::Address { .. } | ServeError::File { .. } => return None,
+        }))
+    }
 }
 
 impl RemoteError {
@@ -118,8 +223,35 @@ impl RemoteError {
         matches!(self, RemoteError::Unreachable(_) | RemoteError::LockLost(_))
     }
 
-    /// Converts the error for callers that use only file operations.
+    /// Returns what the user can do about it, for example `repeat the command`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            RemoteError::NoTls => BUILD_WITH_TLS,
+            RemoteError::Certificate(_) => "specify the certificate of the issuing authority with --tls-ca",
+            RemoteError::HostName(_) => "use a name that is in the certificate",
+            RemoteError::ClientCertificate => "specify --tls-client-cert and --tls-client-key",
+            RemoteError::Token => "specify the server's token file with --token-file",
+            RemoteError::Version { .. } => "use the same version of jetcell on both hosts",
+            RemoteError::LockLost(_) => "repeat the command",
+            RemoteError::Address { prefix, .. } => {
+                return Some(Cow::Owned(format!(
+                    "use {prefix}HOST:PORT/NAME, with one of the names that jetcell serve printed"
+                )));
+            }
+            RemoteError::Unencrypted(_) => "use tls://",
+            RemoteError::NoAuthority => "specify its certificate with --tls-ca",
+            RemoteError::Unreachable(_)
+            | RemoteError::Protocol(_)
+            | RemoteError::File { .. }
+            | RemoteError::InvalidHostName(_) => return None,
+        }))
+    }
+
+    /// Converts the error for callers that use only file operations. The text includes the advice.
     pub(crate) fn into_io(self) -> io::Error {
-        io::Error::new(io::ErrorKind::NotConnected, self)
+        match self.advice() {
+            Some(advice) => io::Error::new(io::ErrorKind::NotConnected, format!("{self}; {advice}")),
+            None => io::Error::new(io::ErrorKind::NotConnected, self),
+        }
     }
 }

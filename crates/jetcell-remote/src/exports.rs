@@ -8,14 +8,14 @@ use jetcell_vfs::Vfs;
 use subtle::ConstantTimeEq;
 
 use crate::content;
-use crate::error::ServeError;
+use crate::error::{ServeError, TokenError};
 use crate::open_writes::OpenWrites;
 use crate::permissions::is_name;
 
 /// Minimum length of a token. A shorter one could be guessed.
-const MIN_TOKEN_LEN: usize = 16;
+pub(crate) const MIN_TOKEN_LEN: usize = 16;
 /// Maximum length of a token. It must fit into a greeting.
-const MAX_TOKEN_LEN: usize = 1024;
+pub(crate) const MAX_TOKEN_LEN: usize = 1024;
 
 /// Maximum number of open files per client, unless the system allows fewer.
 pub const MAX_FILES: usize = 256;
@@ -27,28 +27,17 @@ const MAX_CACHED_DATABASES: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
 
-/// Error for a token that is too short or too long. The message does not contain the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the token is {length} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters; \
-     create a token, for example, with `openssl rand -hex 32`"
-)]
-pub struct TokenLengthError {
-    /// Length of the token in bytes.
-    pub length: usize,
-}
-
 impl AccessToken {
     /// Creates a token from a file's content, without surrounding white space.
     ///
     /// # Errors
     ///
-    /// The token is too short or too long.
-    pub fn from_text(text: &str) -> Result<AccessToken, TokenLengthError> {
+    /// Returns an error if the token is too short or too long. The message does not contain the token.
+    pub fn from_text(text: &str) -> Result<AccessToken, TokenError> {
         let bytes = text.trim().as_bytes();
         match bytes.len() {
             MIN_TOKEN_LEN..=MAX_TOKEN_LEN => Ok(AccessToken(bytes.to_vec())),
-            length => Err(TokenLengthError { length }),
+            len => Err(TokenError(len)),
         }
     }
 

@@ -28,8 +28,6 @@ impl Advise for ese_engine::Error {
     }
 }
 
-impl Advise for jetcell_remote::TokenLengthError {}
-
 impl Advise for BackupError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -77,6 +75,9 @@ advised!(
     jetcell_input::OptionValueError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
+    jetcell_remote::RemoteError,
+    jetcell_remote::ServeError,
+    jetcell_remote::TokenError,
     jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
     jetcell_workload::StartError,
@@ -130,8 +131,6 @@ advised_by_text!(
     jetcell_export::ExportError,
     jetcell_export::UnknownFormat,
     jetcell_input::quantity::QuantityError,
-    jetcell_remote::RemoteError,
-    jetcell_remote::ServeError,
     jetcell_report::RunReadError,
     jetcell_report::esrp::SourceError,
     jetcell_workload::result::NoMeasuredWindow,

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_format::PageNumber;
 use ese_format::recognise::EseFileKind;
+use ese_format::{PageNumber, RecoverCommand};
 use jetcell_vfs::parent_directory;
 use serde::{Serialize, Serializer};
 
@@ -153,16 +153,11 @@ impl RequiredLogs {
     pub fn recovery(&self, database: &Path) -> String {
         // Recovery writes files, so it does not accept compressed files.
         if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
-            return "decompress the files with zstd -d, then run jetcell recover DATABASE LOGS --into recovered".into();
+            return format!("decompress the files with zstd -d, then run {}", RecoverCommand::default());
         }
-        let database_shown = database.display();
-        match self.found.first().map(|log| parent_directory(log)) {
-            Some(logs) if logs == parent_directory(database) => {
-                format!("jetcell recover {} --into recovered", logs.display())
-            }
-            Some(logs) => format!("jetcell recover {database_shown} {} --into recovered", logs.display()),
-            None => format!("jetcell recover {database_shown} LOGS --into recovered"),
-        }
+        let logs = self.found.first().map(|log| parent_directory(log));
+        let database = Some(database).filter(|database| logs != Some(parent_directory(database)));
+        RecoverCommand { database, logs }.to_string()
     }
 }
 

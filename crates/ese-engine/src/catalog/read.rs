@@ -113,6 +113,6 @@ fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),
         Err(CatalogError::UnknownKind(_)) => Ok(None),
-        Err(error) => Err(catalog.damaged(catalog.root, &error.to_string())),
+        Err(error) => Err(catalog.damaged(catalog.root, error)),
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use ese_format::PageSize;
+use ese_format::{PageSize, RecoverCommand};
 
 /// Newest format update whose log records can be redone.
 pub(super) const NEWEST_UPDATE: u32 = 0x12C;
@@ -63,10 +63,8 @@ impl FileError {
             FileError::NoHeader => "delete the file if it was never used, or restore it from a backup",
             FileError::CreationInterrupted => "delete the file and create it again",
             FileError::OtherLog => {
-                return Some(Cow::Owned(format!(
-                    "first recover it with that log: jetcell recover {} LOGS --into DIR",
-                    path.display()
-                )));
+                let command = RecoverCommand { database: Some(path), logs: None };
+                return Some(Cow::Owned(format!("first recover it with that log: {command}")));
             }
             FileError::OtherPath => "move the database back to that path and reopen the instance",
             FileError::CopyInLogDirectory(_) => {

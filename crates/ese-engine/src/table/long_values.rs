@@ -49,8 +49,12 @@ pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: 
         })?;
         match appended {
             Some(Ok(())) => {}
-            Some(Err(error)) => return Err(tree.damaged(tree.root, &format!("{id:?} at {offset}: {error}"))),
-            None => return Err(tree.damaged(tree.root, &format!("{id:?} does not have a chunk at {offset}"))),
+            Some(Err(error)) => {
+                return Err(tree.damaged(tree.root, format_args!("{id:?} at {offset}: {error}")));
+            }
+            None => {
+                return Err(tree.damaged(tree.root, format_args!("{id:?} does not have a chunk at {offset}")));
+            }
         }
     }
     Ok(value)
@@ -71,7 +75,7 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
         tree.flag_delete(session.changes()?, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(
             |e| match e {
                 Error::RecordNotFound => {
-                    tree.damaged(tree.root, &format!("{id:?} does not have a chunk at {offset}"))
+                    tree.damaged(tree.root, format_args!("{id:?} does not have a chunk at {offset}"))
                 }
                 other => other,
             },
@@ -124,5 +128,5 @@ fn tree(state: &TableState) -> Result<&Arc<Tree>> {
 
 fn root(tree: &Tree, view: &ReadView, id: LongValueId) -> Result<LongValueRoot> {
     let root = tree.get(view, &id.root_key(), LongValueRoot::decode)?.flatten();
-    root.ok_or_else(|| tree.damaged(tree.root, &format!("{id:?} does not have a root")))
+    root.ok_or_else(|| tree.damaged(tree.root, format_args!("{id:?} does not have a root")))
 }

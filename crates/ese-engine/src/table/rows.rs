@@ -433,5 +433,5 @@ pub(super) fn usage(error: &dyn std::error::Error) -> Error {
 }
 
 fn damaged(state: &TableState, error: &dyn std::error::Error) -> Error {
-    state.tree.damaged(state.tree.root, &format!("record of table {:?}: {error}", state.schema.name))
+    state.tree.damaged(state.tree.root, format_args!("record of table {:?}: {error}", state.schema.name))
 }

@@ -152,14 +152,12 @@ fn files_are_served_over_tls_to_trusted_clients_only() {
         server.client("tls", name, files, token).0.connect().unwrap_err()
     };
     let other = AccessToken::from_text("an other token of this length").unwrap();
-    assert_eq!(refusal("localhost", &certificates.client(false), other), RemoteError::Token);
+    assert!(matches!(refusal("localhost", &certificates.client(false), other), RemoteError::Token));
     let strangers = Certificates::new();
     let unknown = refusal("localhost", &strangers.client(false), token());
     assert!(matches!(unknown, RemoteError::Certificate(_)), "{unknown:?}");
-    assert_eq!(
-        refusal("127.0.0.1", &certificates.client(false), token()),
-        RemoteError::HostName("127.0.0.1".into())
-    );
+    let other_name = refusal("127.0.0.1", &certificates.client(false), token());
+    assert!(matches!(other_name, RemoteError::HostName(name) if name == "127.0.0.1"));
     // Without TLS on the client, the server's handshake bytes are not a valid reply.
     let (vfs, _) = server.plain();
     let error = vfs.connect().unwrap_err();
@@ -175,11 +173,11 @@ fn a_server_may_require_client_certificates() {
     let (vfs, path) = server.client("tls", "localhost", &certificates.client(true), token());
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
     let (vfs, _) = server.client("tls", "localhost", &certificates.client(false), token());
-    assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
+    assert!(matches!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate));
     let strangers = Certificates::new();
     let files = ClientTlsFiles { authorities: Some(certificates.path("ca.pem")), ..strangers.client(true) };
     let (vfs, _) = server.client("tls", "localhost", &files, token());
-    assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
+    assert!(matches!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate));
 }
 
 #[test]
@@ -372,7 +370,7 @@ fn a_server_without_tls_listens_on_loopback_only() {
     assert!(matches!(bound.err(), Some(ServeError::Unsecured(_))));
     let address = HostAddress::from_path(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();
     let vfs = RemoteVfs::new(&address, &ClientTlsFiles::default(), RemoteOptions::new(token())).unwrap();
-    assert!(matches!(vfs.connect().unwrap_err(), RemoteError::Usage(_)));
+    assert!(matches!(vfs.connect().unwrap_err(), RemoteError::Unencrypted(_)));
 }
 
 #[test]

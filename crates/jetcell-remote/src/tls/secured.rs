@@ -1,7 +1,7 @@
 //! TLS 1.3 connections. No other version is supported.
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use jetcell_vfs::{read_input_bytes, read_secret};
@@ -16,7 +16,7 @@ use rustls::{
 
 use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
-use crate::error::{RemoteError, ServeError};
+use crate::error::{RemoteError, ServeError, TlsFileError};
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -28,32 +28,22 @@ const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS1
 /// of this size.
 const MAX_PEM: u64 = 1 << 20;
 
-type TlsFileError = (PathBuf, String);
-
-fn contents(path: &Path) -> Result<Vec<u8>, TlsFileError> {
-    read_input_bytes(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))
-}
-
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
-    let wrong = |what: String| (path.to_path_buf(), what);
-    let found = CertificateDer::pem_slice_iter(&contents(path)?)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| wrong(format!("failed to read PEM certificates from the file: {error}")))?;
-    if found.is_empty() { Err(wrong("the file does not contain a certificate".into())) } else { Ok(found) }
+    let text = read_input_bytes(path, MAX_PEM).map_err(|error| TlsFileError::Read(Arc::new(error)))?;
+    let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| TlsFileError::Certificates(Arc::new(error)))?;
+    if found.is_empty() { Err(TlsFileError::NoCertificate) } else { Ok(found) }
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsFileError> {
-    let text = read_secret(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))?;
-    PrivateKeyDer::from_pem_slice(text.as_bytes())
-        .map_err(|error| (path.to_path_buf(), format!("failed to read a PEM key from the file: {error}")))
+    let text = read_secret(path, MAX_PEM).map_err(|error| TlsFileError::Read(Arc::new(error)))?;
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| TlsFileError::Key(Arc::new(error)))
 }
 
 fn roots(path: &Path) -> Result<RootCertStore, TlsFileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| {
-            (path.to_path_buf(), format!("the file is not a certificate of a certificate authority: {error}"))
-        })?;
+        roots.add(certificate).map_err(|error| TlsFileError::NotAnAuthority(Arc::new(error)))?;
     }
     Ok(roots)
 }
@@ -68,28 +58,28 @@ impl ServerTls {
     ///
     /// Returns an error if a file is missing or invalid.
     pub fn new(files: &ServerTlsFiles) -> Result<ServerTls, ServeError> {
-        let wrong = |(path, what)| ServeError::File { path, what };
-        let other = |path: &Path| {
+        let wrong = |path: &Path| {
             let path = path.to_path_buf();
-            move |error: String| ServeError::File { path, what: error }
+            move |error| ServeError::File { path, error }
         };
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&VERSIONS)
-            .map_err(|error| other(&files.certificate)(error.to_string()))?;
+            .map_err(|error| wrong(&files.certificate)(TlsFileError::Tls(Arc::new(error))))?;
         let builder = match &files.client_authorities {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let roots = Arc::new(roots(path).map_err(wrong)?);
+                let roots = Arc::new(roots(path).map_err(wrong(path))?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
                     .build()
-                    .map_err(|error| other(path)(error.to_string()))?;
+                    .map_err(|error| wrong(path)(TlsFileError::Tls(Arc::new(error))))?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let (chain, key) =
-            (certificates(&files.certificate).map_err(wrong)?, key(&files.key).map_err(wrong)?);
+        let chain = certificates(&files.certificate).map_err(wrong(&files.certificate))?;
+        let key = key(&files.key).map_err(wrong(&files.key))?;
         let configuration = builder.with_single_cert(chain, key).map_err(|error| {
-            other(&files.key)(format!("the key does not match {}: {error}", files.certificate.display()))
+            let (certificate, error) = (files.certificate.clone(), Arc::new(error));
+            wrong(&files.key)(TlsFileError::OtherKey { certificate, error })
         })?;
         Ok(ServerTls(Arc::new(configuration)))
     }
@@ -119,25 +109,25 @@ impl ClientTls {
     ///
     /// Returns an error if a file is missing or invalid.
     pub fn new(files: &ClientTlsFiles) -> Result<ClientTls, RemoteError> {
-        let wrong = |(path, what): TlsFileError| RemoteError::Usage(format!("{}: {what}", path.display()));
+        let wrong = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error| RemoteError::File { path, error }
+        };
         let Some(authorities) = &files.authorities else {
-            return Err(RemoteError::Usage(
-                "the authority that signed the server certificate is unknown; specify its certificate with \
-                 --tls-ca"
-                    .into(),
-            ));
+            return Err(RemoteError::NoAuthority);
         };
         let builder = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&VERSIONS)
-            .map_err(|error| RemoteError::Usage(error.to_string()))?
-            .with_root_certificates(roots(authorities).map_err(wrong)?);
+            .map_err(|error| wrong(authorities)(TlsFileError::Tls(Arc::new(error))))?
+            .with_root_certificates(roots(authorities).map_err(wrong(authorities))?);
         let configuration = match &files.certificate {
             None => builder.with_no_client_auth(),
             Some((certificate, key_file)) => {
-                let (chain, key) = (certificates(certificate).map_err(wrong)?, key(key_file).map_err(wrong)?);
+                let chain = certificates(certificate).map_err(wrong(certificate))?;
+                let key = key(key_file).map_err(wrong(key_file))?;
                 builder.with_client_auth_cert(chain, key).map_err(|error| {
-                    let (key, certificate) = (key_file.display(), certificate.display());
-                    RemoteError::Usage(format!("{key}: the key does not match {certificate}: {error}"))
+                    let (certificate, error) = (certificate.clone(), Arc::new(error));
+                    wrong(key_file)(TlsFileError::OtherKey { certificate, error })
                 })?
             }
         };
@@ -147,7 +137,7 @@ impl ClientTls {
     /// Performs the handshake with the server named `host`.
     pub fn connect(&self, host: &str, stream: TimedStream) -> Result<Box<dyn Channel>, RemoteError> {
         let name = ServerName::try_from(host.to_string())
-            .map_err(|_| RemoteError::Usage(format!("{host} is not a valid host name")))?;
+            .map_err(|_| RemoteError::InvalidHostName(host.to_string()))?;
         let connection = ClientConnection::new(self.0.clone(), name)
             .map_err(|error| RemoteError::Protocol(error.to_string()))?;
         let mut stream = StreamOwned::new(connection, stream);
