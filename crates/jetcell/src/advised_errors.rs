@@ -130,6 +130,8 @@ advised_by_text!(
     jetcell_export::ExportError,
     jetcell_export::UnknownFormat,
     jetcell_input::quantity::QuantityError,
+    jetcell_power::MeterKindError,
+    jetcell_power::ScopeError,
     jetcell_remote::RemoteError,
     jetcell_remote::ServeError,
     jetcell_report::RunReadError,
@@ -138,12 +140,15 @@ advised_by_text!(
     jetcell_workload::result::NoMeasuredWindow,
 );
 
+#[cfg(feature = "arrays")]
+advised_by_text!(jetcell_array::UnknownLevel);
+
+#[cfg(feature = "lab")]
+advised_by_text!(jetcell_lab::filesystems::UnknownFilesystemKind, jetcell_lab::fragmentation::FileMapError);
+
 /// The text of most errors contains an example.
 impl Advise for jetcell_workload::ParseError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
     }
 }
-
-#[cfg(feature = "lab")]
-advised_by_text!(jetcell_lab::fragmentation::FileMapError,);
