@@ -131,10 +131,18 @@ advised_by_text!(
     jetcell_export::ExportError,
     jetcell_export::UnknownFormat,
     jetcell_input::quantity::QuantityError,
+    jetcell_power::MeterKindError,
+    jetcell_power::ScopeError,
     jetcell_report::RunReadError,
     jetcell_report::esrp::SourceError,
     jetcell_workload::result::NoMeasuredWindow,
 );
+
+#[cfg(feature = "arrays")]
+advised_by_text!(jetcell_array::UnknownLevel);
+
+#[cfg(feature = "lab")]
+advised_by_text!(jetcell_lab::filesystems::UnknownFilesystemKind, jetcell_lab::fragmentation::FileMapError);
 
 /// The text of most errors contains an example.
 impl Advise for jetcell_workload::ParseError {
@@ -142,6 +150,3 @@ impl Advise for jetcell_workload::ParseError {
         (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
     }
 }
-
-#[cfg(feature = "lab")]
-advised_by_text!(jetcell_lab::fragmentation::FileMapError,);

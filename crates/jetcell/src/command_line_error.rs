@@ -68,24 +68,32 @@ pub fn command_line_error(error: &clap::Error) -> CommandError {
 
 /// Returns the error of a value parser. Errors of this program contain the remedy, those of clap do not.
 fn value_error(error: &(dyn Error + 'static)) -> CommandError {
-    fn advised<E: Advise>(error: &(dyn Error + 'static)) -> Option<CommandError> {
-        let error = error.downcast_ref::<E>()?;
-        let problem = CommandError::new(error);
-        Some(match error.advice() {
-            Some(advice) => problem.advise(advice),
-            None => problem,
-        })
+    macro_rules! advised {
+        ($($(#[$attribute:meta])* $kind:ty),* $(,)?) => {
+            $($(#[$attribute])*
+            if let Some(found) = error.downcast_ref::<$kind>() {
+                let problem = CommandError::new(found);
+                return match Advise::advice(found) {
+                    Some(advice) => problem.advise(advice),
+                    None => problem,
+                };
+            })*
+        };
     }
-    advised::<OptionValueError>(error)
-        .or_else(|| advised::<QuantityError>(error))
-        .or_else(|| advised::<jetcell_workload::ParseError>(error))
-        .or_else(|| advised::<ese_engine::Error>(error))
-        .or_else(|| advised::<jetcell_export::UnknownFormat>(error))
-        .or_else(|| {
-            #[cfg(any(feature = "arrays", feature = "sizing"))]
-            return advised::<jetcell_raid_models::Error>(error);
-            #[cfg(not(any(feature = "arrays", feature = "sizing")))]
-            None
-        })
-        .unwrap_or_else(|| CommandError::new(error).advise("see --help"))
+    advised!(
+        OptionValueError,
+        QuantityError,
+        ese_engine::Error,
+        jetcell_export::UnknownFormat,
+        jetcell_power::MeterKindError,
+        jetcell_power::ScopeError,
+        jetcell_workload::ParseError,
+        #[cfg(feature = "arrays")]
+        jetcell_array::UnknownLevel,
+        #[cfg(feature = "lab")]
+        jetcell_lab::filesystems::UnknownFilesystemKind,
+        #[cfg(any(feature = "arrays", feature = "sizing"))]
+        jetcell_raid_models::Error,
+    );
+    CommandError::new(error).advise("see --help")
 }

@@ -45,6 +45,12 @@ pub struct DriveTestOptions {
 }
 
 impl DriveTestOptions {
+    /// Returns the default number of repetitions for a number of targets. With a single repetition, a difference
+    /// between targets cannot be distinguished from noise.
+    pub const fn default_repetitions(targets: usize) -> usize {
+        if targets > 1 { 4 } else { 1 }
+    }
+
     /// Returns the maximum duration of the whole test.
     pub(super) fn longest(&self) -> Option<Duration> {
         self.longest_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -101,6 +107,14 @@ pub struct DriveTest {
     /// Titles of steps that did not run because the time limit for the whole test was reached.
     #[serde(default)]
     pub left_out: Vec<String>,
+}
+
+impl DriveTest {
+    /// Returns true if a read did not return the data just written.
+    pub fn has_mismatches(&self) -> bool {
+        let figures = self.steps.iter().flat_map(|step| step.figures.iter().flatten());
+        figures.flat_map(|figure| &figure.repetitions).any(|one| one.mismatches > 0)
+    }
 }
 
 /// A drive test target, as described in the result.

@@ -7,6 +7,7 @@
 
 mod aging;
 mod comparison;
+mod examination;
 mod kind;
 mod maker;
 mod remarks;
@@ -20,7 +21,7 @@ pub use comparison::{
 };
 pub use kind::{FilesystemKind, UnknownFilesystemKind};
 pub use maker::{FilesystemMaker, FilesystemMedium, MIN_IMAGE_BYTES, MakeError};
-pub use remarks::remarks;
+pub(crate) use remarks::remarks;
 pub(crate) use rows::row;
 pub use rows::{ComparedMetric, ROWS, figures};
 pub use specification::{FilesystemSpecification, SpecificationError, check};

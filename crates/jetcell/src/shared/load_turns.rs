@@ -1,13 +1,9 @@
 //! Alternating runs of the mail load in several directories, to compare them.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_host::machine::DirectoryStorage;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_lab::LocalSystem;
-use jetcell_lab::filesystems::{FilesystemComparison, TestedDirectory, figures, remarks};
+use jetcell_lab::filesystems::figures;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::TestConfiguration;
 use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind, run};
@@ -102,42 +98,6 @@ impl Observer for QuietObserver {
     fn begin_phase(&mut self, _: RunPhase, _: u64) {}
     fn advance(&mut self, _: u64, _: &str) {}
     fn log(&mut self, _: &str) {}
-}
-
-/// Returns the current state of a directory: its storage, and the space used by its databases.
-pub fn inspect_directory(name: &str, path: &Path) -> TestedDirectory {
-    let (file_bytes, allocated_bytes) = space_used(path);
-    let storage = DirectoryStorage::examine(path);
-    TestedDirectory {
-        name: name.into(),
-        directory: path.into(),
-        remarks: remarks(&storage, &LocalSystem),
-        storage,
-        file_bytes,
-        allocated_bytes,
-        made: None,
-    }
-}
-
-/// Updates the state of the directories, because the first turn may have created them.
-pub fn refresh_directories(result: &mut FilesystemComparison) {
-    for one in &mut result.directories {
-        *one = inspect_directory(&one.name, &one.directory);
-    }
-}
-
-/// Returns the total length of the files below a directory and the space allocated for them, both in bytes.
-/// Unreadable files and directories are ignored.
-fn space_used(directory: &Path) -> (u64, u64) {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.fold((0, 0), |(bytes, allocated), entry| {
-        let (more, used) = match entry.metadata() {
-            Ok(found) if found.is_dir() => space_used(&entry.path()),
-            Ok(found) => (found.len(), found.blocks() * 512),
-            Err(_) => (0, 0),
-        };
-        (bytes + more, allocated + used)
-    })
 }
 
 /// Formats a result as JSON.

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_input::OptionValueError;
-use jetcell_lab::filesystems::{TurnLimits, compare};
+use jetcell_lab::LocalSystem;
+use jetcell_lab::filesystems::{TestedDirectory, TurnLimits, compare};
 use jetcell_lab::fragmentation::{
     DEFAULT_FRAGMENT_BYTES, DefragmentationExperiment, EXPERIMENT_ROWS, FileMap, FilePlacement,
-    Fragmentation, read_rates, rewrite_with_placement,
+    Fragmentation, find_databases, read_rates, rewrite_with_placement,
 };
 use jetcell_report::{experiment_html, experiment_markdown, experiment_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
-use crate::commands::disk::fragmentation::find_databases;
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{LoadTurns, inspect_directory, json, load_options, refresh_directories};
+use crate::shared::load_turns::{LoadTurns, json, load_options};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -125,7 +125,8 @@ impl FragmentationExperimentArgs {
         let most = self.repeat.into();
         let limits = TurnLimits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
         let began = Instant::now();
-        let inspect_named = |(directory, name): (&PathBuf, &str)| inspect_directory(name, directory);
+        let inspect_named =
+            |(directory, name): (&PathBuf, &str)| TestedDirectory::examine(name, directory, &LocalSystem);
         let tested = directories.iter().zip(LAYOUT_NAMES).map(inspect_named).collect();
         let measure = &mut |at: usize, turn: usize| {
             let directory = &directories[at];
@@ -138,7 +139,7 @@ impl FragmentationExperimentArgs {
         };
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        refresh_directories(&mut comparison);
+        comparison.refresh_directories(&LocalSystem);
         let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
         store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))?;
         Ok(found)
@@ -160,7 +161,8 @@ impl FragmentationExperimentArgs {
 
 /// Returns the single database in a directory of the experiment.
 fn database(directory: &Path) -> CommandResult<PathBuf> {
-    let mut found = find_databases(directory)?;
+    let mut found =
+        find_databases(directory).context(format_args!("{} cannot be searched", directory.display()))?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
         (_, more) => Err(CommandError::new(format_args!("{} databases", more + 1))

@@ -1,13 +1,11 @@
 //! `jetcell disk fragmentation`: shows where databases are located on their device.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_input::quantity::positive;
 use jetcell_lab::drive::{ExpectedCost, SeekCurve};
-use jetcell_lab::fragmentation::{FileMap, Fragmentation};
+use jetcell_lab::fragmentation::{FileMap, Fragmentation, find_databases};
 use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_text};
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
@@ -32,11 +30,6 @@ Examples:
       for a script
 
 The examined files are not changed. Exit code: 0 shown, 2 could not run.";
-
-/// Extensions by which database files are found in directories.
-const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
-/// Maximum depth of nested directories that are searched.
-const MAX_DEPTH: usize = 64;
 
 /// Show where databases are located on their device: extents, distances, and split reads
 #[derive(Args)]
@@ -98,7 +91,8 @@ impl ShowFragmentationArgs {
         for path in &self.paths {
             let before = files.len();
             if path.is_dir() {
-                files.extend(find_databases(path)?);
+                let found = find_databases(path);
+                files.extend(found.context(format_args!("{} cannot be searched", path.display()))?);
                 if files.len() == before {
                     return Err(CommandError::new(format_args!(
                         "{}: the directory contains no databases (*.edb, *.dit)",
@@ -139,34 +133,4 @@ impl ShowFragmentationArgs {
             .advise("test the drive again")
         })
     }
-}
-
-/// Returns the databases below a directory in name order.
-pub(super) fn find_databases(directory: &Path) -> CommandResult<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    add_databases(directory, MAX_DEPTH, &mut files)
-        .context(format_args!("{} cannot be searched", directory.display()))?;
-    Ok(files)
-}
-
-/// Adds the databases below a directory in name order. Links to directories are not followed.
-fn add_databases(directory: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    let mut entries = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let (path, kind) = (entry.path(), entry.file_type()?);
-        if kind.is_dir() {
-            if deepest > 0 {
-                add_databases(&path, deepest - 1, found)?;
-            }
-            continue;
-        }
-        let extension = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
-        if extension.is_some_and(|found| DATABASE_EXTENSIONS.iter().any(|known| found == *known))
-            && path.is_file()
-        {
-            found.push(path);
-        }
-    }
-    Ok(())
 }

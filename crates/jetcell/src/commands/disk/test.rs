@@ -54,9 +54,6 @@ Exit code: 0 tested, 1 a read did not return the data just written, 2 could not 
 
 /// Minimum transfer size in bytes that is tested.
 const MIN_TRANSFER: usize = 512;
-/// Default number of repetitions for several targets. With a single repetition, a difference cannot be distinguished
-/// from noise.
-const DEFAULT_REPETITIONS: usize = 4;
 
 /// Measure drives and file systems: transfer rates, access times, queue depths, syncs and mixed loads
 #[derive(Args)]
@@ -194,9 +191,7 @@ impl MeasurementOptions {
         let result = self.test(targets, open)?;
         let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
         print_json_or_lines(self.json, &text);
-        let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
-        let mut all = figures.flat_map(|figure| &figure.repetitions);
-        Ok(if all.any(|one| one.mismatches > 0) { CommandOutcome::Findings } else { CommandOutcome::Good })
+        Ok(if result.has_mismatches() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
     fn test(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult<DriveTest> {
@@ -234,10 +229,11 @@ impl MeasurementOptions {
         backend: &'static str,
         cancel: &Cancellation,
     ) -> CommandResult<DriveTest> {
-        let few = if targets.len() > 1 { DEFAULT_REPETITIONS } else { 1 };
         let options = DriveTestOptions {
             seconds: self.duration.0.as_secs_f64(),
-            repetitions: self.repeat.map_or(few, usize::from),
+            repetitions: self
+                .repeat
+                .map_or_else(|| DriveTestOptions::default_repetitions(targets.len()), usize::from),
             zones: self.zones.into(),
             precondition: self.precondition,
             end_sync: self.end_sync,

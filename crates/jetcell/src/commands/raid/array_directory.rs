@@ -146,10 +146,8 @@ impl ArrayDirectory {
         let damaged = |what: &str| {
             CommandError::new(format_args!("{shown} is damaged ({what})")).advise("restore it from a copy")
         };
-        let stored: StoredMembers =
-            jetcell_input::toml::parse(&shown.to_string(), &text).map_err(|error| {
-                CommandError::new(error).advise("the file is damaged, so restore it from a copy")
-            })?;
+        let stored: StoredMembers = jetcell_input::toml::parse(&shown.to_string(), &text)
+            .advise("the file is damaged, so restore it from a copy")?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;

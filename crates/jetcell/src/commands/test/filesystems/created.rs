@@ -8,14 +8,14 @@ use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::within;
 use jetcell_lab::filesystems::{
     FilesystemKind, FilesystemMaker, FilesystemMedium, FilesystemSpecification, LeftoverDirectory,
-    MIN_IMAGE_BYTES, MakeError, SkippedFilesystem, check,
+    MIN_IMAGE_BYTES, MakeError, SkippedFilesystem, TestedDirectory, check,
 };
 use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
 use jetcell_workload::units::ByteSize;
 
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
-use crate::shared::load_turns::{LoadTurns, inspect_directory, interrupted};
+use crate::shared::load_turns::{LoadTurns, interrupted};
 
 /// Directory for the mount points of a test that uses a device.
 const MOUNT_POINTS: &str = "/run";
@@ -205,7 +205,7 @@ pub fn measure_created(
     turns: &LoadTurns,
     output: &Path,
     used_before: &mut u64,
-) -> CommandResult<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory)> {
+) -> CommandResult<(Vec<f64>, TestedDirectory)> {
     let directory = maker.attach(number, specification, turn == 0, turns.cancellation()).map_err(
         |error| match error {
             MakeError::Stopped => interrupted(),
@@ -218,7 +218,7 @@ pub fn measure_created(
         *used_before = used()?;
     }
     let figures = turns.measure(&directory, output, again)?;
-    let mut seen = inspect_directory(&specification.name, &directory);
+    let mut seen = TestedDirectory::examine(&specification.name, &directory, &LocalSystem);
     seen.allocated_bytes = used()?.saturating_sub(*used_before);
     seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
     seen.made = Some(specification.clone());

@@ -9,6 +9,7 @@ use clap::Args;
 use jetcell_input::OptionValueError;
 use jetcell_input::quantity::QuantityKind;
 use jetcell_input::quantity::units::{self, UnitFactor};
+use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{
     FilesystemComparison, FilesystemMaker, FilesystemSpecification, ROWS, SkippedFilesystem, TestedDirectory,
     TurnLimits, compare,
@@ -21,7 +22,7 @@ use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::console::{self, print_json_or_lines};
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{LoadTurns, inspect_directory, json, load_options, refresh_directories};
+use crate::shared::load_turns::{LoadTurns, json, load_options};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -160,10 +161,11 @@ impl CompareFilesystemsArgs {
         turns: &LoadTurns,
         output: &Path,
     ) -> CommandResult<FilesystemComparison> {
-        let inspect_path = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
-        let mut tested: Vec<TestedDirectory> = self.directories.iter().map(inspect_path).collect();
+        let examine = |name: &str, path: &Path| TestedDirectory::examine(name, path, &LocalSystem);
+        let named = self.directories.iter().map(|path| examine(&path.display().to_string(), path));
+        let mut tested: Vec<TestedDirectory> = named.collect();
         // The properties of a created file system are known only once it is mounted.
-        tested.extend(plan.created.iter().map(|one| inspect_directory(&one.name, Path::new(""))));
+        tested.extend(plan.created.iter().map(|one| examine(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
         let limits = TurnLimits {
             fewest: self.min_repeat.min(self.repeat).into(),
@@ -192,7 +194,7 @@ impl CompareFilesystemsArgs {
         };
         let rows = ("File systems", &ROWS[..]);
         let mut result = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        refresh_directories(&mut result);
+        result.refresh_directories(&LocalSystem);
         let made = result.directories.iter_mut().skip(self.directories.len());
         made.zip(seen).for_each(|(one, seen)| *one = seen.unwrap_or_else(|| one.clone()));
         Ok(result)
