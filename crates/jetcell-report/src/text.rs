@@ -122,6 +122,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::example::{result, samples};
+    use jetcell_workload::{RuleKind, VerdictRule};
 
     #[test]
     fn the_summary_has_verdict_rules_and_figures() {
@@ -171,8 +172,8 @@ mod tests {
     fn percentiles_and_the_achieved_rate_have_intervals() {
         let mut run = result();
         run.analysis.repetitions = Some(crate::example::repetitions());
-        run.rules[0].name = "95th percentile of database reads (msec)".into();
-        run.rules[1].name = "99th percentile of log writes (msec)".into();
+        run.rules[0] = VerdictRule::at_most(RuleKind::DatabaseReadP95, 20.0, 25.0, String::new());
+        run.rules[1] = VerdictRule::at_least(RuleKind::LogWriteP99, 256.5, 285.979, String::new());
         let text = text(&run, &samples(3), usize::MAX);
         assert!(text.contains("25.000 ± 0.095") && text.contains("285.979 ± 0.199"), "{text}");
         assert!(text.contains("4.000 ± 0.050") && text.contains("20.000 ± 0.099"), "{text}");

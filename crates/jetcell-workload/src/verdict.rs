@@ -30,7 +30,9 @@ pub enum RuleState {
 /// A rule that the verdict on a run depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRule {
-    /// Name of the rule with the unit of its value.
+    #[serde(default)]
+    kind: RuleKind,
+    /// Title of the rule with the unit of its value.
     pub name: String,
     /// Whether the limit is a maximum or a minimum for the measured value.
     pub bound: RuleBound,
@@ -63,46 +65,118 @@ fn judged() -> bool {
     true
 }
 
-// Names of the rules that apply both to a run and to the steps of a search.
-pub(crate) const AVERAGE_DATABASE_READ: &str = "Average database read latency (msec)";
-pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of a sample (msec)";
-pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
-pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sample (msec)";
-pub(crate) const STALLS: &str = "Database page fault stalls";
-pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
-pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
-pub(crate) const COPIES_FAILED: &str = "Copies that could not follow";
-pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its active side";
-/// Name of the rule for the measurement itself.
-pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
+/// Kind of a verdict rule: the quantity that the rule limits. Programs identify rules by it. The title is for readers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "TITLES describes each kind")]
+pub enum RuleKind {
+    AverageDatabaseRead,
+    MaximumDatabaseRead,
+    AverageLogWrite,
+    MaximumLogWrite,
+    PageFaultStalls,
+    DatabaseReadP95,
+    DatabaseReadP99,
+    LogWriteP95,
+    LogWriteP99,
+    OperationP95,
+    OperationP99,
+    OperationsBehind,
+    OperationsNotCompleted,
+    OperationsPerSecond,
+    TransactionalIo,
+    SustainedRate,
+    PassiveIo,
+    IoErrors,
+    WrongRecords,
+    BadPagesInBackup,
+    LogsReplayed,
+    CopiesFailed,
+    BadPagesInScan,
+    BadPagesAfterTest,
+    MeasuredEnough,
+    HostsLost,
+    HostsWithoutResult,
+    StartSkew,
+    ClockMovement,
+    CommonTime,
+    HostVerdicts,
+    /// A kind that this version does not know, or of a result that was written before kinds were stored.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// Titles of the rules, with the unit of the value.
+const TITLES: [(RuleKind, &str); 31] = [
+    (RuleKind::AverageDatabaseRead, "Average database read latency (msec)"),
+    (RuleKind::MaximumDatabaseRead, "Maximum database read latency of a sample (msec)"),
+    (RuleKind::AverageLogWrite, "Average log write latency (msec)"),
+    (RuleKind::MaximumLogWrite, "Maximum log write latency of a sample (msec)"),
+    (RuleKind::PageFaultStalls, "Database page fault stalls"),
+    (RuleKind::DatabaseReadP95, "95th percentile of database reads (msec)"),
+    (RuleKind::DatabaseReadP99, "99th percentile of database reads (msec)"),
+    (RuleKind::LogWriteP95, "95th percentile of log writes (msec)"),
+    (RuleKind::LogWriteP99, "99th percentile of log writes (msec)"),
+    (RuleKind::OperationP95, "95th percentile of operations (msec)"),
+    (RuleKind::OperationP99, "99th percentile of operations (msec)"),
+    (RuleKind::OperationsBehind, "Operations behind the rate (seconds)"),
+    (RuleKind::OperationsNotCompleted, "Operations not completed in time"),
+    (RuleKind::OperationsPerSecond, "Achieved operations per second"),
+    (RuleKind::TransactionalIo, "Achieved transactional I/O per second"),
+    (RuleKind::SustainedRate, "Highest sustained rate (operations/sec)"),
+    (RuleKind::PassiveIo, "Database I/O of a copy over that of its active side"),
+    (RuleKind::IoErrors, "I/O errors"),
+    (RuleKind::WrongRecords, "Records with wrong content"),
+    (RuleKind::BadPagesInBackup, "Bad pages read by the backup"),
+    (RuleKind::LogsReplayed, "Logs replayed of each database"),
+    (RuleKind::CopiesFailed, "Copies that could not follow"),
+    (RuleKind::BadPagesInScan, "Bad pages seen by the checksum scan"),
+    (RuleKind::BadPagesAfterTest, "Bad pages and log segments"),
+    (RuleKind::MeasuredEnough, "Measured enough (doubts)"),
+    (RuleKind::HostsLost, "Hosts that were lost"),
+    (RuleKind::HostsWithoutResult, "Hosts without a result"),
+    (RuleKind::StartSkew, "Start skew (% of the measured time)"),
+    (RuleKind::ClockMovement, "Movement of a wall clock (% of the measured time)"),
+    (RuleKind::CommonTime, "Common time of all hosts (% of the shortest measured time)"),
+    (RuleKind::HostVerdicts, "Hosts whose own verdict is not a pass"),
+];
+
+impl RuleKind {
+    /// Returns the title of rules of this kind.
+    pub fn title(self) -> &'static str {
+        TITLES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, title)| title)
+    }
+
+    /// Returns the kind of a rule in a result that was written before kinds were stored.
+    fn from_title(title: &str) -> RuleKind {
+        TITLES.iter().find(|(_, known)| *known == title).map_or(RuleKind::Other, |(kind, _)| *kind)
+    }
+}
 
 impl VerdictRule {
     /// Creates a rule that is met if `measured` is at most `limit`.
-    pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
-        let passed = measured <= limit;
-        VerdictRule {
-            name: name.into(),
-            bound: RuleBound::AtMost,
-            limit,
-            measured,
-            passed,
-            judged: true,
-            note,
-        }
+    pub fn at_most(kind: RuleKind, limit: f64, measured: f64, note: String) -> VerdictRule {
+        VerdictRule::new(kind, RuleBound::AtMost, limit, measured, note)
     }
 
     /// Creates a rule that is met if `measured` is at least `limit`.
-    pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
-        let passed = measured >= limit;
-        VerdictRule {
-            name: name.into(),
-            bound: RuleBound::AtLeast,
-            limit,
-            measured,
-            passed,
-            judged: true,
-            note,
-        }
+    pub fn at_least(kind: RuleKind, limit: f64, measured: f64, note: String) -> VerdictRule {
+        VerdictRule::new(kind, RuleBound::AtLeast, limit, measured, note)
+    }
+
+    fn new(kind: RuleKind, bound: RuleBound, limit: f64, measured: f64, note: String) -> VerdictRule {
+        let passed = match bound {
+            RuleBound::AtMost => measured <= limit,
+            RuleBound::AtLeast => measured >= limit,
+        };
+        let name = kind.title().to_string();
+        VerdictRule { kind, name, bound, limit, measured, passed, judged: true, note }
+    }
+
+    /// Returns the kind of the rule.
+    pub fn kind(&self) -> RuleKind {
+        if self.kind == RuleKind::Other { RuleKind::from_title(&self.name) } else { self.kind }
     }
 
     /// Returns the state of the rule.
@@ -114,3 +188,7 @@ impl VerdictRule {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -13,9 +13,9 @@ mod replication;
 mod saturation;
 mod stress;
 
-use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Sample};
+use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Repetitions, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{RuleBound, RuleState, Verdict, VerdictRule};
+use jetcell_workload::{RuleBound, RuleKind, RuleState, Verdict, VerdictRule};
 
 use crate::number::{figure, figure_text};
 use crate::table::{ReportCell, ReportColumn, ReportTable};
@@ -87,33 +87,21 @@ fn measured(rule: &VerdictRule, result: &RunResult) -> ReportCell {
     if !rule.judged {
         return "–".into();
     }
-    let repetitions = result.analysis.repetitions.as_ref();
-    let interval = repetitions.and_then(|repetitions| match rule.name.as_str() {
-        "Average database read latency (msec)" => Some(repetitions.database_read_ms),
-        "Average log write latency (msec)" => Some(repetitions.log_write_ms),
-        "Achieved transactional I/O per second" => Some(repetitions.transactional_iops),
-        _ => None,
-    });
-    let remark = match (interval, percentile(&rule.name)) {
-        (Some(found), _) => half_width(&rule.name, &found),
-        (None, Some((kind, interval))) => half_width_ms(result, kind, interval),
-        (None, None) => String::new(),
+    let interval = |of: fn(&Repetitions) -> ConfidenceInterval| {
+        let repetitions = result.analysis.repetitions.as_ref();
+        repetitions.map(|all| half_width(&rule.name, &of(all))).unwrap_or_default()
+    };
+    let remark = match rule.kind() {
+        RuleKind::AverageDatabaseRead => interval(|all| all.database_read_ms),
+        RuleKind::AverageLogWrite => interval(|all| all.log_write_ms),
+        RuleKind::TransactionalIo => interval(|all| all.transactional_iops),
+        RuleKind::DatabaseReadP95 => half_width_ms(result, "database_read", |latencies| latencies.p95),
+        RuleKind::DatabaseReadP99 => half_width_ms(result, "database_read", |latencies| latencies.p99),
+        RuleKind::LogWriteP95 => half_width_ms(result, "log_write", |latencies| latencies.p95),
+        RuleKind::LogWriteP99 => half_width_ms(result, "log_write", |latencies| latencies.p99),
+        _ => String::new(),
     };
     figure(&rule.name, rule.measured).add_remark(remark)
-}
-
-/// Returns the I/O kind and the interval to which a rule about a percentile refers.
-fn percentile(rule: &str) -> Option<(&'static str, IntervalSelector)> {
-    let kind = match rule.split_once(" of ")?.1 {
-        "database reads (msec)" => "database_read",
-        "log writes (msec)" => "log_write",
-        _ => return None,
-    };
-    match rule.split_once(' ')?.0 {
-        "95th" => Some((kind, |latencies| latencies.p95)),
-        "99th" => Some((kind, |latencies| latencies.p99)),
-        _ => None,
-    }
 }
 
 /// Formats the half width of a confidence interval.
