@@ -246,8 +246,8 @@ mod tests {
         let said = advice(&result, &samples(3));
         assert!(said.len() == 2 && said.iter().all(|line| line.contains("device is the limit")), "{said:?}");
         for (cells, before) in crate::tables::rules(&result).rows.iter().zip(&before.rows) {
-            assert_eq!(cells[3], before[3]);
-            assert!(cells[1].remark.starts_with('±'), "{cells:?}");
+            assert_eq!(cells[1..], before[1..]);
+            assert!(cells[1].remark().starts_with('±'), "{cells:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The verdict of a run and the rules that determine it.
 
+use jetcell_input::Unit;
 use serde::{Deserialize, Serialize};
 
 /// Verdict on a run.
@@ -58,6 +59,16 @@ pub enum RuleBound {
     AtMost,
     /// The measured value must be at least the limit.
     AtLeast,
+}
+
+impl RuleBound {
+    /// Returns the sign that precedes the limit: `≤` or `≥`.
+    pub fn sign(self) -> char {
+        match self {
+            RuleBound::AtMost => '≤',
+            RuleBound::AtLeast => '≥',
+        }
+    }
 }
 
 /// Returns the default for older results without this field, in which all rules were judged.
@@ -143,6 +154,26 @@ const TITLES: [(RuleKind, &str); 31] = [
 ];
 
 impl RuleKind {
+    /// Returns the unit of the limit and of the measured value.
+    pub fn unit(self) -> Unit {
+        match self {
+            RuleKind::AverageDatabaseRead
+            | RuleKind::MaximumDatabaseRead
+            | RuleKind::AverageLogWrite
+            | RuleKind::MaximumLogWrite
+            | RuleKind::DatabaseReadP95
+            | RuleKind::DatabaseReadP99
+            | RuleKind::LogWriteP95
+            | RuleKind::LogWriteP99
+            | RuleKind::OperationP95
+            | RuleKind::OperationP99 => Unit::Milliseconds,
+            RuleKind::OperationsPerSecond | RuleKind::TransactionalIo | RuleKind::SustainedRate => {
+                Unit::PerSecond
+            }
+            _ => Unit::None,
+        }
+    }
+
     /// Returns the title of rules of this kind.
     pub fn title(self) -> &'static str {
         TITLES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, title)| title)

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines};
-use jetcell_report::fold;
+use jetcell_report::{StyledText, fold};
 
-use crate::colour::colour_verdicts;
+use crate::colour::with_escape_sequences;
 use crate::outcome::{CommandOutcome, print_error};
 pub use crate::terminal::{print_note, width};
 
@@ -17,15 +17,19 @@ pub fn print(text: &str) {
     print_unescaped(&printable_lines(text));
 }
 
-/// Prints human-readable text. Lines that are wider than the terminal are wrapped between words, and verdicts are
-/// coloured.
-pub fn print_wrapped(text: &str) {
-    print_unescaped(&colour_verdicts(&fold(&printable_lines(text), width())));
+/// Prints human-readable text. Lines that are wider than the terminal are wrapped between words.
+pub fn print_wrapped(text: impl Into<StyledText>) {
+    print_styled(&text.into().fold(width()));
 }
 
-/// Prints human-readable text whose lines already fit the terminal. Verdicts are coloured.
+/// Prints human-readable text whose lines already fit the terminal.
+pub fn print_styled(text: &StyledText) {
+    print_coloured(&with_escape_sequences(text));
+}
+
+/// Prints text that contains escape sequences for colours, which are removed unless standard output has colours.
 pub fn print_coloured(text: &str) {
-    print_unescaped(&colour_verdicts(&printable_lines(text)));
+    write_or_exit(&mut anstream::stdout().lock(), text);
 }
 
 /// Prints JSON whose strings may contain text from files.
@@ -48,9 +52,11 @@ pub fn print_json_or_text(is_json: bool, text: &str) {
 /// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
 /// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error.
 pub fn print_unescaped(text: &str) {
-    let mut out = io::stdout().lock();
+    write_or_exit(&mut io::stdout().lock(), text);
+}
+
+fn write_or_exit(out: &mut impl Write, text: &str) {
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        drop(out);
         std::process::exit(exit_status(&error));
     }
 }

@@ -1,5 +1,6 @@
 //! The steps of a drive test, in order.
 
+use jetcell_input::Unit;
 use serde::{Deserialize, Serialize};
 
 use super::load::AccessPattern;
@@ -59,16 +60,22 @@ pub enum StepUnit {
 impl StepUnit {
     /// Returns the unit's name in the stored result.
     pub fn name(self) -> &'static str {
-        match self {
-            StepUnit::MibPerSecond => "MiB/s",
-            StepUnit::Iops => "IOPS",
-            StepUnit::Milliseconds => "ms",
-        }
+        Unit::from(self).name()
     }
 
     /// Returns true if a smaller figure is better.
     pub fn lower_is_better(self) -> bool {
         self == StepUnit::Milliseconds
+    }
+}
+
+impl From<StepUnit> for Unit {
+    fn from(unit: StepUnit) -> Unit {
+        match unit {
+            StepUnit::MibPerSecond => Unit::MebibytesPerSecond,
+            StepUnit::Iops => Unit::Iops,
+            StepUnit::Milliseconds => Unit::Milliseconds,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Measures what fragmentation costs on a drive. The same database, once contiguous and once scattered, is read by a
 //! scan and by a backup, and used under the mail load.
 
+use jetcell_input::Unit;
 use std::io;
 use std::path::Path;
 use std::thread;
@@ -21,13 +22,15 @@ const READ_BYTES: u64 = 256 << 10;
 const BACKUP_DEPTH: u64 = 8;
 /// Rows of the mail load, followed by the two rates from [`read_rates`].
 pub const EXPERIMENT_ROWS: [ComparedMetric; ROWS.len() + 2] = {
-    let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", BetterDirection::Higher); ROWS.len() + 2];
+    let mut rows =
+        [row("scan_mib_per_sec", "Scan", Unit::MebibytesPerSecond, BetterDirection::Higher); ROWS.len() + 2];
     let mut at = 0;
     while at < ROWS.len() {
         rows[at] = ROWS[at];
         at += 1;
     }
-    rows[ROWS.len() + 1] = row("backup_mib_per_sec", "Backup", "MiB/s", BetterDirection::Higher);
+    rows[ROWS.len() + 1] =
+        row("backup_mib_per_sec", "Backup", Unit::MebibytesPerSecond, BetterDirection::Higher);
     rows
 };
 

@@ -9,6 +9,7 @@ mod metrics;
 mod render;
 mod settings;
 
+use jetcell_input::Unit;
 use jetcell_workload::Verdict;
 use jetcell_workload::measurement::ConfidenceInterval;
 use jetcell_workload::result::RunResult;
@@ -47,7 +48,7 @@ pub struct ComparisonMetric {
     /// Name of the figure.
     pub name: String,
     /// Unit of the figure.
-    pub unit: String,
+    pub unit: Unit,
     /// Whether higher or lower values are better.
     pub better: BetterDirection,
     /// Values, one per run. `None` if a run lacks the figure.

@@ -1,3 +1,4 @@
+use jetcell_input::Unit;
 use jetcell_workload::measurement::{ConfidenceInterval, Repetition, Repetitions, SampleFile};
 use serde::Deserialize;
 
@@ -27,7 +28,7 @@ fn printed() -> PrintedComparison {
 
 fn metric(better: BetterDirection, figures: &[f64]) -> ComparisonMetric {
     let values = figures.iter().map(|figure| Some(MetricValue { figure: *figure, interval: None })).collect();
-    ComparisonMetric { name: "m".into(), unit: String::new(), better, values }
+    ComparisonMetric { name: "m".into(), unit: Unit::None, better, values }
 }
 
 #[test]
@@ -163,9 +164,9 @@ fn eight() -> Vec<(String, StoredRun)> {
 #[test]
 fn a_terminal_of_100_columns_is_wide_enough() {
     for count in 2..=8 {
-        let text = text(&RunComparison::new(&eight()[..count], 1), 100);
+        let text = text(&RunComparison::new(&eight()[..count], 1), 100).to_string();
         for line in text.lines() {
-            assert!(line.chars().count() <= 100, "{count} runs: {line}");
+            assert!(jetcell_input::columns(line) <= 100, "{count} runs: {line}");
         }
         assert!(text.contains("_03-04-05-0") && text.contains("The base is run 2."), "{text}");
         assert!(text.contains("Positive is") && text.contains("different"), "{text}");
@@ -190,7 +191,8 @@ fn overlapping_intervals_are_marked_in_every_format() {
     let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
     let comparison = RunComparison::new(&runs, 0);
     assert!(
-        text(&comparison, 100).contains("(+1.0)") && text(&comparison, 100).contains("no difference shown")
+        text(&comparison, 100).to_string().contains("(+1.0)")
+            && text(&comparison, 100).to_string().contains("no difference shown")
     );
     assert!(html(&comparison).contains("(+1.0)") && html(&comparison).contains("no difference shown"));
     assert!(markdown(&comparison).contains("(+1.0)"));
@@ -225,9 +227,9 @@ fn different_settings_are_listed() {
     );
     assert!(warnings.contains("no run was repeated"), "{warnings}");
     assert!(
-        text(&comparison, 100).contains("cache: 128.00 MiB (run 1); 256.00 MiB (run 2)"),
+        text(&comparison, 100).to_string().contains("cache: 128.00 MiB (run 1); 256.00 MiB (run 2)"),
         "{}",
-        text(&comparison, 100)
+        text(&comparison, 100).to_string()
     );
 }
 
@@ -248,7 +250,9 @@ fn a_killed_run_is_compared_using_samples() {
     let warnings = comparison.warnings.join("\n");
     assert!(warnings.contains("run 2 is incomplete: killed"), "{warnings}");
     assert!(warnings.contains("run 3 is incomplete and contains no measurement: killed"), "{warnings}");
-    for shown in [text(&comparison, 100), html(&comparison), markdown(&comparison), csv(&comparison)] {
+    for shown in
+        [text(&comparison, 100).to_string(), html(&comparison), markdown(&comparison), csv(&comparison)]
+    {
         assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
     }
 }
@@ -260,7 +264,7 @@ fn every_format_shows_the_doubts_about_a_run() {
     let comparison = RunComparison::new(&[sure, doubtful], 0);
     let warning = "run 2 is doubtful: the measured time was 2 s";
     assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
-    for shown in [text(&comparison, 200), html(&comparison), markdown(&comparison)] {
+    for shown in [text(&comparison, 200).to_string(), html(&comparison), markdown(&comparison)] {
         assert!(shown.contains("PASS, 2 doubts") && shown.contains(warning), "{shown}");
     }
     let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{RunComparison, StoredRun, comparison};
+use jetcell_report::{RunComparison, StoredRun, StyledText, comparison};
 use jetcell_vfs::replace_output;
 use jetcell_workload::Verdict;
 
@@ -86,7 +86,7 @@ impl CompareArgs {
     fn compare(&self) -> Result<CommandOutcome, CommandError> {
         #[cfg(feature = "lab")]
         if let Some(list) = &self.drives {
-            self.write_output(&drives::compare_drives(list, self.format)?)?;
+            self.write_output(drives::compare_drives(list, self.format)?)?;
             return Ok(CommandOutcome::Good);
         }
         #[cfg(not(feature = "lab"))]
@@ -105,22 +105,22 @@ impl CompareArgs {
         let comparison = RunComparison::new(&runs, base);
         let text = match self.format {
             ComparisonFormat::Text => comparison::text(&comparison, console::width()),
-            ComparisonFormat::Html => comparison::html(&comparison),
-            ComparisonFormat::Markdown => comparison::markdown(&comparison),
-            ComparisonFormat::Csv => comparison::csv(&comparison),
-            ComparisonFormat::Json => comparison::json(&comparison),
+            ComparisonFormat::Html => comparison::html(&comparison).into(),
+            ComparisonFormat::Markdown => comparison::markdown(&comparison).into(),
+            ComparisonFormat::Csv => comparison::csv(&comparison).into(),
+            ComparisonFormat::Json => comparison::json(&comparison).into(),
         };
-        self.write_output(&text)?;
+        self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
         Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn write_output(&self, text: &str) -> Result<(), CommandError> {
+    fn write_output(&self, text: StyledText) -> Result<(), CommandError> {
         match &self.output {
-            Some(path) => replace_output(path, text)
+            Some(path) => replace_output(path, text.as_str())
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
             None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
-            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),
+            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text.as_str()),
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl CopiesArgs {
             if lines.is_empty() {
                 lines.push(format!("{}: no copies are registered", directory.display()));
             }
-            console::print_wrapped(&(printable_rows(&lines) + "\n"));
+            console::print_wrapped(printable_rows(&lines) + "\n");
         }
         Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
     }

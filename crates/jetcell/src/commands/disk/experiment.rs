@@ -95,7 +95,7 @@ impl FragmentationExperimentArgs {
                 let width = console::width();
                 print_json_or_lines(
                     self.json,
-                    &(if self.json { json(&found) } else { experiment_text(&found, width) }),
+                    &(if self.json { json(&found) } else { experiment_text(&found, width).to_string() }),
                 );
                 CommandOutcome::Good
             }

@@ -90,7 +90,7 @@ impl ShowFragmentationArgs {
                     &(if self.json {
                         found.json()
                     } else {
-                        fragmentation_text(&found.files, &found.expected, console::width())
+                        fragmentation_text(&found.files, &found.expected, console::width()).to_string()
                     }),
                 );
                 CommandOutcome::Good

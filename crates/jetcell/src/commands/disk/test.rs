@@ -191,7 +191,11 @@ impl MeasurementOptions {
     pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandOutcome {
         match self.test(targets, open) {
             Ok(result) => {
-                let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
+                let text = if self.json {
+                    json(&result)
+                } else {
+                    drive_test_text(&result, console::width()).to_string()
+                };
                 print_json_or_lines(self.json, &text);
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
                 let mut all = figures.flat_map(|figure| &figure.repetitions);

@@ -102,7 +102,7 @@ impl ShowEnergyArgs {
             } else {
                 let table = table_text(&tables[0], console::width());
                 let lines = remarks.iter().map(|line| wrap("", line, console::width()));
-                format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
+                format!("{table}{}", lines.collect::<String>())
             }),
         );
         Ok(())

@@ -95,10 +95,13 @@ impl RecoverArgs {
             Ok(report) => {
                 let outcome =
                     if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings };
-                let text = if self.json { jetcell_input::json_line(&report) } else { Ok(report.text()) };
-                match text {
+                if !self.json {
+                    console::print_wrapped(report.text());
+                    return outcome;
+                }
+                match jetcell_input::json_line(&report) {
                     Ok(text) => {
-                        console::print_json_or_text(self.json, &format!("{text}\n"));
+                        console::print_json(&format!("{text}\n"));
                         outcome
                     }
                     Err(error) => CommandOutcome::could_not_run(format!(

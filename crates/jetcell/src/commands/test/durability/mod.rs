@@ -296,7 +296,8 @@ impl DurabilityTestArgs {
         if let Some(output) = &self.output {
             store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
         }
-        let text = if self.json { json(&found) } else { durability_text(&found, console::width()) };
+        let text =
+            if self.json { json(&found) } else { durability_text(&found, console::width()).to_string() };
         print_json_or_lines(self.json, &text);
         Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }

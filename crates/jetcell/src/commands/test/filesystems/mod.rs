@@ -116,7 +116,11 @@ impl CompareFilesystemsArgs {
             Ok(Some(result)) => {
                 print_json_or_lines(
                     self.json,
-                    &(if self.json { json(&result) } else { filesystems_text(&result, console::width()) }),
+                    &(if self.json {
+                        json(&result)
+                    } else {
+                        filesystems_text(&result, console::width()).to_string()
+                    }),
                 );
                 CommandOutcome::Good
             }
