@@ -76,112 +76,73 @@ fn judged() -> bool {
     true
 }
 
-/// Kind of a verdict rule: the quantity that the rule limits. Programs identify rules by it. The title is for readers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "TITLES describes each kind")]
-pub enum RuleKind {
-    AverageDatabaseRead,
-    MaximumDatabaseRead,
-    AverageLogWrite,
-    MaximumLogWrite,
-    PageFaultStalls,
-    DatabaseReadP95,
-    DatabaseReadP99,
-    LogWriteP95,
-    LogWriteP99,
-    OperationP95,
-    OperationP99,
-    OperationsBehind,
-    OperationsNotCompleted,
-    OperationsPerSecond,
-    TransactionalIo,
-    SustainedRate,
-    PassiveIo,
-    IoErrors,
-    WrongRecords,
-    BadPagesInBackup,
-    LogsReplayed,
-    CopiesFailed,
-    BadPagesInScan,
-    BadPagesAfterTest,
-    MeasuredEnough,
-    HostsLost,
-    HostsWithoutResult,
-    StartSkew,
-    ClockMovement,
-    CommonTime,
-    HostVerdicts,
-    /// A kind that this version does not know, or of a result that was written before kinds were stored.
-    #[default]
-    #[serde(other)]
-    Other,
+/// Defines the kinds of rules with the titles of the rules and the units of their values.
+macro_rules! rule_kinds {
+    ($($kind:ident: $title:literal, $unit:ident;)*) => {
+        /// Kind of a verdict rule: the quantity that the rule limits. Programs identify rules by it. The title is for
+        /// readers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum RuleKind {
+            $(#[doc = $title] $kind,)*
+            /// A kind that this version does not know, or of a result that was written before kinds were stored.
+            #[default]
+            #[serde(other)]
+            Other,
+        }
+
+        const KINDS: &[(RuleKind, &str, Unit)] = &[$((RuleKind::$kind, $title, Unit::$unit)),*];
+    };
 }
 
-/// Titles of the rules, with the unit of the value.
-const TITLES: [(RuleKind, &str); 31] = [
-    (RuleKind::AverageDatabaseRead, "Average database read latency (msec)"),
-    (RuleKind::MaximumDatabaseRead, "Maximum database read latency of a sample (msec)"),
-    (RuleKind::AverageLogWrite, "Average log write latency (msec)"),
-    (RuleKind::MaximumLogWrite, "Maximum log write latency of a sample (msec)"),
-    (RuleKind::PageFaultStalls, "Database page fault stalls"),
-    (RuleKind::DatabaseReadP95, "95th percentile of database reads (msec)"),
-    (RuleKind::DatabaseReadP99, "99th percentile of database reads (msec)"),
-    (RuleKind::LogWriteP95, "95th percentile of log writes (msec)"),
-    (RuleKind::LogWriteP99, "99th percentile of log writes (msec)"),
-    (RuleKind::OperationP95, "95th percentile of operations (msec)"),
-    (RuleKind::OperationP99, "99th percentile of operations (msec)"),
-    (RuleKind::OperationsBehind, "Operations behind the rate (seconds)"),
-    (RuleKind::OperationsNotCompleted, "Operations not completed in time"),
-    (RuleKind::OperationsPerSecond, "Achieved operations per second"),
-    (RuleKind::TransactionalIo, "Achieved transactional I/O per second"),
-    (RuleKind::SustainedRate, "Highest sustained rate (operations/sec)"),
-    (RuleKind::PassiveIo, "Database I/O of a copy over that of its active side"),
-    (RuleKind::IoErrors, "I/O errors"),
-    (RuleKind::WrongRecords, "Records with wrong content"),
-    (RuleKind::BadPagesInBackup, "Bad pages read by the backup"),
-    (RuleKind::LogsReplayed, "Logs replayed of each database"),
-    (RuleKind::CopiesFailed, "Copies that could not follow"),
-    (RuleKind::BadPagesInScan, "Bad pages seen by the checksum scan"),
-    (RuleKind::BadPagesAfterTest, "Bad pages and log segments"),
-    (RuleKind::MeasuredEnough, "Measured enough (doubts)"),
-    (RuleKind::HostsLost, "Hosts that were lost"),
-    (RuleKind::HostsWithoutResult, "Hosts without a result"),
-    (RuleKind::StartSkew, "Start skew (% of the measured time)"),
-    (RuleKind::ClockMovement, "Movement of a wall clock (% of the measured time)"),
-    (RuleKind::CommonTime, "Common time of all hosts (% of the shortest measured time)"),
-    (RuleKind::HostVerdicts, "Hosts whose own verdict is not a pass"),
-];
+rule_kinds! {
+    AverageDatabaseRead: "Average database read latency (msec)", Milliseconds;
+    MaximumDatabaseRead: "Maximum database read latency of a sample (msec)", Milliseconds;
+    AverageLogWrite: "Average log write latency (msec)", Milliseconds;
+    MaximumLogWrite: "Maximum log write latency of a sample (msec)", Milliseconds;
+    PageFaultStalls: "Database page fault stalls", None;
+    DatabaseReadP95: "95th percentile of database reads (msec)", Milliseconds;
+    DatabaseReadP99: "99th percentile of database reads (msec)", Milliseconds;
+    LogWriteP95: "95th percentile of log writes (msec)", Milliseconds;
+    LogWriteP99: "99th percentile of log writes (msec)", Milliseconds;
+    OperationP95: "95th percentile of operations (msec)", Milliseconds;
+    OperationP99: "99th percentile of operations (msec)", Milliseconds;
+    OperationsBehind: "Operations behind the rate (seconds)", None;
+    OperationsNotCompleted: "Operations not completed in time", None;
+    OperationsPerSecond: "Achieved operations per second", PerSecond;
+    TransactionalIo: "Achieved transactional I/O per second", PerSecond;
+    SustainedRate: "Highest sustained rate (operations/sec)", PerSecond;
+    PassiveIo: "Database I/O of a copy over that of its active side", None;
+    IoErrors: "I/O errors", None;
+    WrongRecords: "Records with wrong content", None;
+    BadPagesInBackup: "Bad pages read by the backup", None;
+    LogsReplayed: "Logs replayed of each database", None;
+    CopiesFailed: "Copies that could not follow", None;
+    BadPagesInScan: "Bad pages seen by the checksum scan", None;
+    BadPagesAfterTest: "Bad pages and log segments", None;
+    MeasuredEnough: "Measured enough (doubts)", None;
+    HostsLost: "Hosts that were lost", None;
+    HostsWithoutResult: "Hosts without a result", None;
+    StartSkew: "Start skew (% of the measured time)", None;
+    ClockMovement: "Movement of a wall clock (% of the measured time)", None;
+    CommonTime: "Common time of all hosts (% of the shortest measured time)", None;
+    HostVerdicts: "Hosts whose own verdict is not a pass", None;
+}
 
 impl RuleKind {
-    /// Returns the unit of the limit and of the measured value.
-    pub fn unit(self) -> Unit {
-        match self {
-            RuleKind::AverageDatabaseRead
-            | RuleKind::MaximumDatabaseRead
-            | RuleKind::AverageLogWrite
-            | RuleKind::MaximumLogWrite
-            | RuleKind::DatabaseReadP95
-            | RuleKind::DatabaseReadP99
-            | RuleKind::LogWriteP95
-            | RuleKind::LogWriteP99
-            | RuleKind::OperationP95
-            | RuleKind::OperationP99 => Unit::Milliseconds,
-            RuleKind::OperationsPerSecond | RuleKind::TransactionalIo | RuleKind::SustainedRate => {
-                Unit::PerSecond
-            }
-            _ => Unit::None,
-        }
-    }
-
     /// Returns the title of rules of this kind.
     pub fn title(self) -> &'static str {
-        TITLES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, title)| title)
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, title, _)| title)
+    }
+
+    /// Returns the unit of the limit and of the measured value.
+    pub fn unit(self) -> Unit {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or(Unit::None, |(.., unit)| *unit)
     }
 
     /// Returns the kind of a rule in a result that was written before kinds were stored.
     fn from_title(title: &str) -> RuleKind {
-        TITLES.iter().find(|(_, known)| *known == title).map_or(RuleKind::Other, |(kind, _)| *kind)
+        KINDS.iter().find(|(_, known, _)| *known == title).map_or(RuleKind::Other, |(kind, ..)| *kind)
     }
 }
 

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn each_kind_has_its_own_title() {
-    for (kind, title) in TITLES {
-        assert_eq!((kind.title(), RuleKind::from_title(title)), (title, kind));
+    for (kind, title, _) in KINDS {
+        assert_eq!((kind.title(), RuleKind::from_title(title)), (*title, *kind));
     }
 }
 
