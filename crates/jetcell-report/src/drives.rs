@@ -196,7 +196,7 @@ fn notes(summary: &DriveSummary) -> Vec<String> {
     if undecided > 0 {
         lines.push(format!(
             "Noise could explain {undecided} of {steps} differences: their 95 % confidence intervals \
-             overlap, or are unknown because the test ran only once."
+             contain zero, or are unknown because the test ran only once."
         ));
     }
     lines

@@ -4,7 +4,7 @@ use jetcell_input::number::{human_bytes, significant};
 use jetcell_lab::filesystems::{
     FilesystemComparison, FilesystemSpecification, MetricResult, SignConvention, TestedDirectory,
 };
-use jetcell_workload::measurement::BetterDirection;
+use jetcell_workload::measurement::{BetterDirection, Change};
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
@@ -74,7 +74,7 @@ pub(crate) fn tables(test: &FilesystemComparison) -> Vec<ReportTable> {
         std::iter::once(ReportCell::from(title(row))).chain(cells).collect()
     };
     let difference = |row: &MetricResult| {
-        let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
+        let cell = |difference: &Option<Change>| match difference {
             None => ReportCell::from("-"),
             Some(found) => crate::drive_test::difference(found),
         };

@@ -1,6 +1,7 @@
 //! The steps of a drive test, in order.
 
 use jetcell_input::Unit;
+use jetcell_workload::measurement::BetterDirection;
 use serde::{Deserialize, Serialize};
 
 use super::load::AccessPattern;
@@ -63,9 +64,9 @@ impl StepUnit {
         Unit::from(self).name()
     }
 
-    /// Returns true if a smaller figure is better.
-    pub fn lower_is_better(self) -> bool {
-        self == StepUnit::Milliseconds
+    /// Returns whether higher or lower figures are better.
+    pub fn better(self) -> BetterDirection {
+        if self == StepUnit::Milliseconds { BetterDirection::Lower } else { BetterDirection::Higher }
     }
 }
 

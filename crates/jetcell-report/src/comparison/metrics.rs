@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jetcell_input::number::MIB;
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{
-    ConfidenceInterval, InstanceSample, LatencySummary, Repetitions, Sample,
+    ConfidenceInterval, InstanceSample, LatencySummary, RepeatedFigure, Repetitions, Sample,
 };
 use jetcell_workload::result::{
     BackupTestResult, InstanceRow, MissingLogAmount, RecoveryTestResult, ReplayedDatabase, ReplicationPart,
@@ -114,7 +114,8 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
                 // The samples of a killed run lack percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
-                let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
+                let interval =
+                    repeated.zip(*interval).and_then(|(all, of)| repeated_figure(run, in_ms(of(&all))));
                 Some(MetricValue { figure: value(summary) as f64 / 1000.0, interval })
             }));
         }
@@ -156,7 +157,14 @@ fn value_with_interval(
     figure: f64,
     of: fn(&Repetitions) -> ConfidenceInterval,
 ) -> Option<MetricValue> {
-    Some(MetricValue { figure, interval: run.analysis.repetitions.as_ref().map(of) })
+    let interval = run.analysis.repetitions.as_ref().map(of);
+    Some(MetricValue { figure, interval: interval.and_then(|interval| repeated_figure(run, interval)) })
+}
+
+/// Returns an interval with the number of the run's repetitions.
+fn repeated_figure(run: &RunResult, interval: ConfidenceInterval) -> Option<RepeatedFigure> {
+    let repetitions = run.analysis.repetitions.as_ref()?.each.len();
+    Some(RepeatedFigure { interval, repetitions })
 }
 
 /// Returns the ratio between a copy's database I/O and its active side's, in one part of a replication test.

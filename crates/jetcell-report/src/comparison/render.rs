@@ -2,7 +2,7 @@
 
 use jetcell_input::number::signed;
 use jetcell_input::{Unit, columns, printable};
-use jetcell_workload::measurement::ConfidenceInterval;
+use jetcell_workload::measurement::RepeatedFigure;
 use maud::html as markup;
 use serde_json::{Value as Json, json};
 
@@ -198,8 +198,8 @@ fn notes(comparison: &RunComparison) -> Vec<String> {
     let mut notes = vec![format!("The base is {}. {SIGN_EXPLANATION}", label(comparison.base))];
     if intervals(comparison).is_some() {
         notes.push(
-            "Each interval contains the mean of the repetitions with 95 % confidence. If two intervals \
-             overlap, the difference is not shown to be real and is in parentheses."
+            "Each interval contains the mean of the repetitions with 95 % confidence. A difference that noise \
+             could explain (Welch's t test, 95 %) is in parentheses."
                 .into(),
         );
     }
@@ -309,7 +309,8 @@ const fn finding_word(finding: DifferenceFinding) -> &'static str {
     }
 }
 
-const fn interval_bounds(interval: ConfidenceInterval) -> (f64, f64) {
+const fn interval_bounds(found: RepeatedFigure) -> (f64, f64) {
+    let interval = found.interval;
     (interval.mean - interval.half_width, interval.mean + interval.half_width)
 }
 

@@ -1,5 +1,7 @@
 use jetcell_input::Unit;
-use jetcell_workload::measurement::{ConfidenceInterval, Repetition, Repetitions, SampleFile};
+use jetcell_workload::measurement::{
+    ConfidenceInterval, RepeatedFigure, Repetition, Repetitions, SampleFile,
+};
 use serde::Deserialize;
 
 use super::*;
@@ -120,17 +122,18 @@ fn base_and_order_do_not_change_which_run_is_better() {
 }
 
 #[test]
-fn overlapping_intervals_show_no_difference() {
+fn an_insignificant_difference_is_not_shown() {
     let finding = |half_width: f64, other: Option<f64>| {
         let value = |mean: f64, half_width: f64| {
-            Some(MetricValue { figure: mean, interval: Some(ConfidenceInterval { mean, half_width }) })
+            let interval = ConfidenceInterval { mean, half_width };
+            Some(MetricValue { figure: mean, interval: Some(RepeatedFigure { interval, repetitions: 5 }) })
         };
         let mut metric = metric(BetterDirection::Higher, &[100.0]);
         metric.values = vec![value(100.0, half_width), other.and_then(|mean| value(mean, 3.0))];
         metric.finding(0, 1)
     };
     assert_eq!(finding(2.0, Some(105.5)), Some(DifferenceFinding::Different));
-    assert_eq!(finding(2.0, Some(105.0)), Some(DifferenceFinding::NotShown));
+    assert_eq!(finding(2.0, Some(102.5)), Some(DifferenceFinding::NotShown));
     assert_eq!(finding(2.0, Some(94.5)), Some(DifferenceFinding::Different));
     assert_eq!(finding(9.0, Some(94.5)), Some(DifferenceFinding::NotShown));
     assert_eq!(finding(2.0, None), None);
@@ -180,14 +183,14 @@ fn percentile_intervals_come_from_repetitions() {
     let found = RunComparison::new(&[one, run("b", 1.0, None)], 0);
     let half = |name: &str| {
         let metric = found.metrics.iter().find(|metric| metric.name == name).unwrap();
-        metric.value(0).unwrap().interval.map(|interval| interval.half_width)
+        metric.value(0).unwrap().interval.map(|found| found.interval.half_width)
     };
     assert_eq!((half("Database read p50"), half("Database read p99.99")), (Some(0.05), None));
     assert_eq!((half("Log write p99"), half("Database write p99")), (Some(0.199), None));
 }
 
 #[test]
-fn overlapping_intervals_are_marked_in_every_format() {
+fn insignificant_differences_are_marked_in_every_format() {
     let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
     let comparison = RunComparison::new(&runs, 0);
     assert!(

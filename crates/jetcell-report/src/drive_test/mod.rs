@@ -5,10 +5,10 @@ mod page;
 use jetcell_input::number::{decimal, human_bytes, significant};
 use jetcell_input::time::duration_text;
 use jetcell_input::{Align, Unit};
-use jetcell_lab::Difference;
 use jetcell_lab::drive::{
     DriveTest, StepMeasurement, StepResult, TargetKind, TargetStepResult, TestedTarget,
 };
+use jetcell_workload::measurement::Change;
 use jetcell_workload::measurement::LatencySummary;
 
 pub use page::drive_test_html;
@@ -173,12 +173,12 @@ fn costs(test: &DriveTest) -> Option<ReportTable> {
 }
 
 /// Returns a difference from the first target with its interval.
-pub(crate) fn difference(found: &Difference) -> ReportCell {
+pub(crate) fn difference(found: &Change) -> ReportCell {
     ReportCell::figure(Unit::Change, found.percent).within(found.half_width)
 }
 
 /// Formats a name with its difference from the first: `btrfs: -60.3 % ± 51.2`.
-pub(crate) fn name_with_difference(name: String, difference: Option<&Difference>, is_better: bool) -> String {
+pub(crate) fn name_with_difference(name: String, difference: Option<&Change>, is_better: bool) -> String {
     let difference = difference.map(self::difference);
     let apart = difference.map(|cell| format!(": {} {}", cell.text(), cell.remark())).unwrap_or_default();
     format!("{name}{}{}", apart.trim_end(), if is_better { ", better" } else { "" })
@@ -323,7 +323,7 @@ pub(crate) mod tests {
             let figure = |at: usize| TargetStepResult {
                 mean: means[at],
                 interval: Some(ConfidenceInterval { mean: means[at], half_width: means[at] / 50.0 }),
-                difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),
+                difference: (at > 0).then_some(Change { percent, half_width: Some(3.0), significant }),
                 repetitions: vec![measured(1000 * (at as u64 + 1))],
             };
             StepResult { step, figures: vec![Some(figure(0)), Some(figure(1))], winner }

@@ -115,9 +115,8 @@ pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
 }
 
 fn difference(percent: &ConfidenceInterval) -> ReportCell {
-    let significant = percent.mean.abs() > percent.half_width;
     let text = format!("{} ± {}", signed(percent.mean), decimal(percent.half_width, 1));
-    ReportCell::from(if significant { text } else { format!("{text}, not significant") })
+    ReportCell::from(if percent.excludes_zero() { text } else { format!("{text}, not significant") })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use jetcell_lab::drive::DriveTest;
 use jetcell_lab::drives::{DriveEntry, DriveList, DriveSummary, MailLoad, RunFigures};
 use jetcell_power::{EnergyEstimate, PowerLog};
 use jetcell_report::{StoredRun, StyledText, drives_csv, drives_html, drives_markdown, drives_text};
+use jetcell_workload::measurement::{ConfidenceInterval, RepeatedFigure, Repetitions};
 use jetcell_workload::result::RunResult;
 
 use super::ComparisonFormat;
@@ -65,15 +66,18 @@ fn figures(run: &RunResult) -> RunFigures {
     let slowest = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
         run.instances.iter().map(value).fold(0.0, f64::max)
     };
+    let interval = |of: fn(&Repetitions) -> ConfidenceInterval| {
+        repetitions.map(|all| RepeatedFigure { interval: of(all), repetitions: all.each.len() })
+    };
     RunFigures {
-        transactional_iops: (run.achieved_transactional_iops, repetitions.map(|all| all.transactional_iops)),
+        transactional_iops: (run.achieved_transactional_iops, interval(|all| all.transactional_iops)),
         database_read_ms: Some((
             slowest(|row| row.database_reads_average_latency_ms),
-            repetitions.map(|all| all.database_read_ms),
+            interval(|all| all.database_read_ms),
         )),
         log_write_ms: Some((
             slowest(|row| row.log_writes_average_latency_ms),
-            repetitions.map(|all| all.log_write_ms),
+            interval(|all| all.log_write_ms),
         )),
     }
 }

@@ -33,8 +33,8 @@ Examples:
       compares drives for a purchase: tests, mail load, price and energy of each; docs/lab.md explains the list
 
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
-where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
-intervals overlap, no difference is shown.
+where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if noise
+could explain a difference, no difference is shown.
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
 The command changes nothing in the directories.";
