@@ -72,6 +72,6 @@ pub use page::{ReportPage, tables_html};
 pub use run_lines::run_lines;
 pub use stored::{MAX_RESULT_BYTES, RunReadError, StoredRun};
 pub use styled_text::StyledText;
-pub use table::{Digits, ReportCell, ReportColumn, ReportTable, Tone, Value};
+pub use table::{CellValue, Digits, ReportCell, ReportColumn, ReportTable, Tone};
 pub use text::{text, verdict_line};
 pub use text_table::{flush_table_text, fold, table_text, wrap, wrap_styled};

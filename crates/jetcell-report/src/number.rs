@@ -2,7 +2,7 @@
 
 use jetcell_input::Unit;
 
-use crate::table::{Digits, ReportCell, Value};
+use crate::table::{CellValue, Digits, ReportCell};
 
 /// Formats a number with three decimals and thousands separators, for results documents.
 pub(crate) fn three_grouped(value: f64) -> ReportCell {
@@ -26,7 +26,7 @@ pub(crate) fn latency_ms(us: f64) -> ReportCell {
 
 /// Formats an exact number of bytes, with a rounded size as a remark.
 pub(crate) fn bytes(bytes: u64) -> ReportCell {
-    ReportCell::new(Value::Bytes(bytes))
+    ReportCell::new(CellValue::Bytes(bytes))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub enum Digits {
 
 /// Value of a table cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum CellValue {
     /// Text.
     Text(String),
     /// Word that is judged, with following text that is not: `sound, 5 tables`.
@@ -72,7 +72,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportCell {
     /// Value of the cell.
-    pub value: Value,
+    pub value: CellValue,
     /// The value in another form or another fact about it. CSV omits remarks.
     remark: String,
     /// Judgement of the value.
@@ -81,7 +81,7 @@ pub struct ReportCell {
 
 impl ReportCell {
     /// Creates a cell with this value.
-    pub fn new(value: Value) -> ReportCell {
+    pub fn new(value: CellValue) -> ReportCell {
         ReportCell { value, remark: String::new(), tone: Tone::Neutral }
     }
 
@@ -97,27 +97,27 @@ impl ReportCell {
 
     /// Creates a cell with a word that is judged, and following text that is not.
     pub fn verdict(word: impl Into<String>, tone: Tone, rest: impl Into<String>) -> ReportCell {
-        ReportCell::new(Value::Verdict(word.into(), rest.into())).with_tone(tone)
+        ReportCell::new(CellValue::Verdict(word.into(), rest.into())).with_tone(tone)
     }
 
     /// Creates a measured figure.
     pub fn figure(unit: Unit, value: f64) -> ReportCell {
-        ReportCell::new(Value::Figure { value, unit, half_width: None })
+        ReportCell::new(CellValue::Figure { value, unit, half_width: None })
     }
 
     /// Creates a computed number.
     pub fn number(value: f64, digits: Digits) -> ReportCell {
-        ReportCell::new(Value::Number(value, digits))
+        ReportCell::new(CellValue::Number(value, digits))
     }
 
     /// Creates a number of items.
     pub fn count(count: impl Into<u64>) -> ReportCell {
-        ReportCell::new(Value::Count(count.into()))
+        ReportCell::new(CellValue::Count(count.into()))
     }
 
     /// Creates a cell without a value.
     pub fn missing() -> ReportCell {
-        ReportCell::new(Value::Missing)
+        ReportCell::new(CellValue::Missing)
     }
 
     /// Returns the cell with a remark added.
@@ -129,7 +129,7 @@ impl ReportCell {
     /// Returns the figure with the half width of its confidence interval, if it has one.
     #[must_use]
     pub fn within(mut self, interval: Option<f64>) -> ReportCell {
-        if let Value::Figure { half_width, .. } = &mut self.value {
+        if let CellValue::Figure { half_width, .. } = &mut self.value {
             *half_width = interval;
         }
         self
@@ -150,22 +150,22 @@ impl ReportCell {
     /// Returns the text for readers.
     pub fn text(&self) -> String {
         match &self.value {
-            Value::Text(text) => text.clone(),
-            Value::Verdict(word, rest) => format!("{word}{rest}"),
-            Value::Figure { value, unit, .. } => unit.format(*value),
-            Value::Number(value, Digits::Decimals(decimals)) => decimal(*value, usize::from(*decimals)),
-            Value::Number(value, Digits::Three) => significant(*value),
-            Value::Number(value, Digits::Four) => four_digits(*value),
-            Value::Count(count) | Value::Bytes(count) => grouped(*count as f64),
-            Value::Limit(bound, limit, unit) => format!("{} {}", bound.sign(), unit.format(*limit)),
-            Value::Missing => "–".into(),
+            CellValue::Text(text) => text.clone(),
+            CellValue::Verdict(word, rest) => format!("{word}{rest}"),
+            CellValue::Figure { value, unit, .. } => unit.format(*value),
+            CellValue::Number(value, Digits::Decimals(decimals)) => decimal(*value, usize::from(*decimals)),
+            CellValue::Number(value, Digits::Three) => significant(*value),
+            CellValue::Number(value, Digits::Four) => four_digits(*value),
+            CellValue::Count(count) | CellValue::Bytes(count) => grouped(*count as f64),
+            CellValue::Limit(bound, limit, unit) => format!("{} {}", bound.sign(), unit.format(*limit)),
+            CellValue::Missing => "–".into(),
         }
     }
 
     /// Returns the half width of the figure's interval as text, if it has one.
     pub(crate) fn interval(&self) -> Option<String> {
         match self.value {
-            Value::Figure { unit, half_width: Some(half_width), .. } => Some(unit.half_width(half_width)),
+            CellValue::Figure { unit, half_width: Some(half_width), .. } => Some(unit.half_width(half_width)),
             _ => None,
         }
     }
@@ -173,7 +173,7 @@ impl ReportCell {
     /// Returns the interval, the rounded size, and the remark.
     pub fn remark(&self) -> String {
         let size = match self.value {
-            Value::Bytes(bytes) if bytes >= 1024 => Some(human_bytes(bytes)),
+            CellValue::Bytes(bytes) if bytes >= 1024 => Some(human_bytes(bytes)),
             _ => None,
         };
         let remark = Some(self.remark.clone()).filter(|remark| !remark.is_empty());
@@ -183,10 +183,10 @@ impl ReportCell {
     /// Returns the text for programs: a number has no separators.
     pub fn machine_text(&self) -> String {
         match &self.value {
-            Value::Figure { value, .. } => with_three_decimals(*value),
-            Value::Number(value, _) => value.to_string(),
-            Value::Count(count) | Value::Bytes(count) => count.to_string(),
-            Value::Limit(bound, limit, _) => format!("{} {}", bound.sign(), plain(*limit)),
+            CellValue::Figure { value, .. } => with_three_decimals(*value),
+            CellValue::Number(value, _) => value.to_string(),
+            CellValue::Count(count) | CellValue::Bytes(count) => count.to_string(),
+            CellValue::Limit(bound, limit, _) => format!("{} {}", bound.sign(), plain(*limit)),
             _ => self.text(),
         }
     }
@@ -209,7 +209,7 @@ impl Default for ReportCell {
 
 impl<T: Into<String>> From<T> for ReportCell {
     fn from(text: T) -> ReportCell {
-        ReportCell::new(Value::Text(text.into()))
+        ReportCell::new(CellValue::Text(text.into()))
     }
 }
 

@@ -3,7 +3,7 @@
 use jetcell_input::{Align, columns, cut, printable};
 
 use crate::styled_text::StyledText;
-use crate::table::{ReportCell, ReportTable, Tone, Value};
+use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 /// Number of spaces before the first column and between columns.
 const GAP: usize = 2;
@@ -100,7 +100,7 @@ fn add_row(out: &mut StyledText, row: &[StyledText], indent: usize, columns: &[(
 fn cell_text(cell: &ReportCell) -> StyledText {
     let interval = cell.interval().map(|interval| format!(" {interval}")).unwrap_or_default();
     let (judged, rest) = match &cell.value {
-        Value::Verdict(word, rest) => (word.clone(), rest.clone()),
+        CellValue::Verdict(word, rest) => (word.clone(), rest.clone()),
         _ if cell.tone == Tone::Bad => (cell.text().to_uppercase(), interval),
         _ => (cell.text(), interval),
     };

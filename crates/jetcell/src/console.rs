@@ -1,5 +1,6 @@
 //! Writes to standard output and standard error. The command exits quietly if the reader has closed the pipe.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines};
@@ -45,6 +46,24 @@ pub fn print_json_or_lines(is_json: bool, text: &str) {
 /// Prints JSON with [`print_json`], and human-readable text with [`print_wrapped`].
 pub fn print_json_or_text(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print_wrapped(text) }
+}
+
+/// Prints a result as JSON with [`print_json`], or as human-readable text with [`print_wrapped`]. A line end is added
+/// if there is none.
+pub fn print_result<J: Display, T: Into<StyledText>>(
+    is_json: bool,
+    json: impl FnOnce() -> J,
+    text: impl FnOnce() -> T,
+) {
+    let line_end = |text: &str| if text.ends_with('\n') { "" } else { "\n" };
+    if is_json {
+        let json = json().to_string();
+        print_json(&(json.clone() + line_end(&json)));
+    } else {
+        let mut text = text().into();
+        text += line_end(text.as_str());
+        print_wrapped(text);
+    }
 }
 
 /// Prints text that was generated entirely by this program, and may therefore include escape sequences.

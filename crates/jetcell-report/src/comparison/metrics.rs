@@ -1,6 +1,9 @@
 //! The figures that a comparison shows, and its charts.
 
-use jetcell_input::Unit;
+use jetcell_input::Unit::{
+    self, Count, Joules, Kibibytes, MebibytesPerSecond, Milliseconds, PerLog, PerSecond, Percent, Ratio,
+    Seconds,
+};
 use std::collections::BTreeSet;
 
 use jetcell_input::number::MIB;
@@ -66,51 +69,42 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
     let mut all = vec![
         metric(
             "Backup, each database",
-            Unit::MebibytesPerSecond,
+            MebibytesPerSecond,
             Higher,
             &mib(BackupTestResult::rate_per_database),
         ),
-        metric("Backup, all databases", Unit::MebibytesPerSecond, Higher, &mib(BackupTestResult::rate)),
-        metric("Seconds per log", Unit::Seconds, Lower, &recovery(RecoveryTestResult::seconds_per_log)),
-        metric(
-            "Log records replayed",
-            Unit::PerSecond,
-            Higher,
-            &recovery(RecoveryTestResult::records_per_second),
-        ),
-        metric("Replay, reads per log", Unit::PerLog, Lower, &per_log(|database| database.database_reads)),
-        metric("Replay, writes per log", Unit::PerLog, Lower, &per_log(|database| database.database_writes)),
-        metric("Passive over active I/O, kept, steady", Unit::Ratio, Lower, &|run| {
-            passive_io(run, true, false)
-        }),
-        metric("Passive over active I/O, kept, catch-up", Unit::Ratio, Lower, &|run| {
-            passive_io(run, true, true)
-        }),
-        metric("Passive over active I/O, discarded, steady", Unit::Ratio, Lower, &|run| {
+        metric("Backup, all databases", MebibytesPerSecond, Higher, &mib(BackupTestResult::rate)),
+        metric("Seconds per log", Seconds, Lower, &recovery(RecoveryTestResult::seconds_per_log)),
+        metric("Log records replayed", PerSecond, Higher, &recovery(RecoveryTestResult::records_per_second)),
+        metric("Replay, reads per log", PerLog, Lower, &per_log(|database| database.database_reads)),
+        metric("Replay, writes per log", PerLog, Lower, &per_log(|database| database.database_writes)),
+        metric("Passive over active I/O, kept, steady", Ratio, Lower, &|run| passive_io(run, true, false)),
+        metric("Passive over active I/O, kept, catch-up", Ratio, Lower, &|run| passive_io(run, true, true)),
+        metric("Passive over active I/O, discarded, steady", Ratio, Lower, &|run| {
             passive_io(run, false, false)
         }),
-        metric("Passive over active I/O, discarded, catch-up", Unit::Ratio, Lower, &|run| {
+        metric("Passive over active I/O, discarded, catch-up", Ratio, Lower, &|run| {
             passive_io(run, false, true)
         }),
-        metric("Log missing on a copy, mean", Unit::Kibibytes, Lower, &|run| {
+        metric("Log missing on a copy, mean", Kibibytes, Lower, &|run| {
             missing_log(run, |log| log.mean_bytes)
         }),
-        metric("Log missing on a copy, most", Unit::Kibibytes, Lower, &|run| {
+        metric("Log missing on a copy, most", Kibibytes, Lower, &|run| {
             missing_log(run, |log| log.most_bytes)
         }),
-        metric("Transactional I/O", Unit::PerSecond, Higher, &|run| {
+        metric("Transactional I/O", PerSecond, Higher, &|run| {
             value_with_interval(run, run.achieved_transactional_iops, |all| all.transactional_iops)
                 .filter(|_| load(run))
         }),
-        metric("Operations", Unit::PerSecond, Higher, &|run| {
+        metric("Operations", PerSecond, Higher, &|run| {
             value_with_interval(run, run.operations.per_second, |all| all.operations_per_second)
                 .filter(|_| load(run))
         }),
     ];
     for (kind, name, percentiles) in LATENCIES {
-        all.push(metric(&format!("{name} mean"), Unit::Milliseconds, Lower, &|run| mean_latency(run, kind)));
+        all.push(metric(&format!("{name} mean"), Milliseconds, Lower, &|run| mean_latency(run, kind)));
         for (percentile, value, interval) in percentiles {
-            all.push(metric(&format!("{name} {percentile}"), Unit::Milliseconds, Lower, &|run| {
+            all.push(metric(&format!("{name} {percentile}"), Milliseconds, Lower, &|run| {
                 // The samples of a killed run lack percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
@@ -122,19 +116,19 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
     }
     let host = |run: &RunResult| Some(run.analysis.host.clone()).filter(|host| host.seconds > 0.0);
     all.extend([
-        metric("CPU, this test", Unit::Percent, Lower, &|run| single_value(host(run)?.process_cpu_percent)),
-        metric("CPU, whole machine", Unit::Percent, Lower, &|run| single_value(host(run)?.cpu_percent)),
-        metric("CPU per 1000 I/O/s", Unit::Percent, Lower, &|run| {
+        metric("CPU, this test", Percent, Lower, &|run| single_value(host(run)?.process_cpu_percent)),
+        metric("CPU, whole machine", Percent, Lower, &|run| single_value(host(run)?.cpu_percent)),
+        metric("CPU per 1000 I/O/s", Percent, Lower, &|run| {
             let iops = run.achieved_transactional_iops;
             single_value(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
         }),
-        metric("Written per operation", Unit::Kibibytes, Lower, &written_per_operation),
-        metric("Page-fault stalls", Unit::Count, Lower, &|run| single_value(run.page_fault_stalls as f64)),
+        metric("Written per operation", Kibibytes, Lower, &written_per_operation),
+        metric("Page-fault stalls", Count, Lower, &|run| single_value(run.page_fault_stalls as f64)),
     ]);
     // Energies with different scopes are different figures.
     let scopes = runs.iter().filter_map(|run| Some(run.energy.as_ref()?.energy.scope.name()));
     for scope in scopes.collect::<BTreeSet<_>>() {
-        all.push(metric(&format!("Energy per I/O, {scope}"), Unit::Joules, Lower, &|run| {
+        all.push(metric(&format!("Energy per I/O, {scope}"), Joules, Lower, &|run| {
             let energy = run.energy.as_ref().filter(|energy| energy.energy.scope.name() == scope)?;
             single_value(energy.joules_per_transactional_io?)
         }));

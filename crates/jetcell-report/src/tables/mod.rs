@@ -19,7 +19,7 @@ use jetcell_workload::result::RunResult;
 use jetcell_workload::{RuleKind, RuleState, Verdict, VerdictRule};
 
 use crate::number::figure;
-use crate::table::{ReportCell, ReportTable, Tone, Value};
+use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 #[cfg(test)]
 pub(crate) use energy::tests::measured as energy_of;
@@ -68,7 +68,7 @@ pub(crate) fn rules(result: &RunResult) -> ReportTable {
         vec![
             rule.name.as_str().into(),
             measured(rule, result),
-            ReportCell::new(Value::Limit(rule.bound, rule.limit, rule.kind().unit())),
+            ReportCell::new(CellValue::Limit(rule.bound, rule.limit, rule.kind().unit())),
             match rule.state() {
                 RuleState::Held => ReportCell::with_judgement("held", true),
                 RuleState::Broken => ReportCell::with_judgement("broken", false),

@@ -186,11 +186,8 @@ impl ActivateArgs {
         let source = Box::new(DirectorySource::new(logs));
         let successor = self.successor(directory, &state.source);
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
-        if self.json {
-            console::print_json(&format!("{}\n", as_json(directory, &activated)));
-        } else {
-            console::print_wrapped(as_text(directory, &activated, &state.source));
-        }
+        let text = || as_text(directory, &activated, &state.source);
+        console::print_result(self.json, || as_json(directory, &activated), text);
         Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 }

@@ -64,11 +64,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOu
             return Ok(CommandOutcome::CouldNotRun);
         }
     };
-    if json {
-        console::print_json(&format!("{}\n", as_json(directory, &verified)));
-    } else {
-        console::print_wrapped(as_text(directory, &verified));
-    }
+    console::print_result(json, || as_json(directory, &verified), || as_text(directory, &verified));
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
     Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
 }

@@ -35,11 +35,7 @@ pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool)
             rows.extend(table_rows(directory, &side));
         }
     }
-    if as_json {
-        console::print_json(&format!("{}\n", json!({ "sides": sides })));
-    } else {
-        console::print_wrapped(flush_table_text(&table(rows)));
-    }
+    console::print_result(as_json, || json!({ "sides": sides }), || flush_table_text(&table(rows)));
     match (failed, good) {
         (true, _) => CommandOutcome::CouldNotRun,
         (false, true) => CommandOutcome::Good,

@@ -16,7 +16,7 @@ use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
 use crate::commands::disk::fragmentation::find_databases;
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::load_turns::{
@@ -93,10 +93,7 @@ impl FragmentationExperimentArgs {
         match self.experiment() {
             Ok(found) => {
                 let width = console::width();
-                print_json_or_lines(
-                    self.json,
-                    &(if self.json { json(&found) } else { experiment_text(&found, width).to_string() }),
-                );
+                console::print_result(self.json, || json(&found), || experiment_text(&found, width));
                 CommandOutcome::Good
             }
             Err(stopped) => stopped.outcome(),

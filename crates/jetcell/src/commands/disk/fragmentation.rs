@@ -12,7 +12,7 @@ use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_t
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -85,13 +85,10 @@ impl ShowFragmentationArgs {
     pub fn run(self) -> CommandOutcome {
         match self.examine() {
             Ok(found) => {
-                print_json_or_lines(
+                console::print_result(
                     self.json,
-                    &(if self.json {
-                        found.json()
-                    } else {
-                        fragmentation_text(&found.files, &found.expected, console::width()).to_string()
-                    }),
+                    || found.json(),
+                    || fragmentation_text(&found.files, &found.expected, console::width()),
                 );
                 CommandOutcome::Good
             }

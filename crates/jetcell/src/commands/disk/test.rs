@@ -20,7 +20,7 @@ use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directories};
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -191,12 +191,8 @@ impl MeasurementOptions {
     pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandOutcome {
         match self.test(targets, open) {
             Ok(result) => {
-                let text = if self.json {
-                    json(&result)
-                } else {
-                    drive_test_text(&result, console::width()).to_string()
-                };
-                print_json_or_lines(self.json, &text);
+                let text = || drive_test_text(&result, console::width());
+                console::print_result(self.json, || json(&result), text);
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
                 let mut all = figures.flat_map(|figure| &figure.repetitions);
                 if all.any(|one| one.mismatches > 0) {

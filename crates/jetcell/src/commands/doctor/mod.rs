@@ -62,12 +62,11 @@ impl DoctorArgs {
     pub fn run(self) -> CommandOutcome {
         match self.examine() {
             Ok(examination) => {
-                if self.json {
+                let json = || {
                     let text = jetcell_input::json_pretty(&examination);
-                    console::print_json(&(text.expect("text and numbers can be written as JSON") + "\n"));
-                } else {
-                    console::print_wrapped(text(&examination));
-                }
+                    text.expect("text and numbers can be written as JSON")
+                };
+                console::print_result(self.json, json, || text(&examination));
                 if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings }
             }
             Err(failure) => CommandOutcome::could_not_run(failure),

@@ -17,7 +17,7 @@ use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
 use self::created::{CreatedFilesystemOptions, measure_created};
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::load_turns::{
@@ -114,13 +114,10 @@ impl CompareFilesystemsArgs {
     pub fn run(self) -> CommandOutcome {
         match self.test() {
             Ok(Some(result)) => {
-                print_json_or_lines(
+                console::print_result(
                     self.json,
-                    &(if self.json {
-                        json(&result)
-                    } else {
-                        filesystems_text(&result, console::width()).to_string()
-                    }),
+                    || json(&result),
+                    || filesystems_text(&result, console::width()),
                 );
                 CommandOutcome::Good
             }
