@@ -174,7 +174,7 @@ fn folds_in_print(table: &ReportTable) -> bool {
 
 /// Returns a table's minimum width in characters, if lines are broken wherever permitted.
 fn min_width(table: &ReportTable) -> usize {
-    let longest = |text: &str| words(text).flatten().map(|part| columns(part)).max().unwrap_or(0);
+    let longest = |text: &str| words(text).flatten().map(columns).max().unwrap_or(0);
     let column = |(at, column): (usize, &ReportColumn)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
         let cells = cells.map(|cell| {

@@ -67,14 +67,15 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
             block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
         }
     };
-    let values: [Box<dyn Fn(&[Sample]) -> f64>; FIGURES.len()] = [
+    type TrendFigure<'a> = Box<dyn Fn(&[Sample]) -> f64 + 'a>;
+    let values: [TrendFigure<'_>; FIGURES.len()] = [
         Box::new(rate(Sample::iops)),
         Box::new(rate(|sample| sample.operations_per_second)),
         Box::new(latency(|instance| instance.database_read)),
         Box::new(latency(|instance| instance.database_write)),
         Box::new(latency(|instance| instance.log_write)),
     ];
-    let fit_trend = |((figure, _), value): (&(&str, Unit), &Box<dyn Fn(&[Sample]) -> f64>)| {
+    let fit_trend = |((figure, _), value): (&(&str, Unit), &TrendFigure<'_>)| {
         let points: Vec<(f64, f64)> = blocks
             .iter()
             .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))

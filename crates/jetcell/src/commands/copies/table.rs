@@ -102,7 +102,8 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
             })
             .collect(),
         Err(what) => {
-            let unreachable = ReportCell::verdict("UNREACHABLE", Tone::Bad, format!(": {}", what.full_text()));
+            let unreachable =
+                ReportCell::verdict("UNREACHABLE", Tone::Bad, format!(": {}", what.full_text()));
             vec![row(host_of(directory), "-", vec![unreachable])]
         }
     }
