@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_input::{columns, cut};
 
 /// Width of the bar in characters.
 const BAR_WIDTH: usize = 20;
@@ -124,7 +125,7 @@ pub fn completed_share(done: u64, total: u64) -> Option<f64> {
     Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
 }
 
-/// Formats the text in at most `width` characters. Parts that do not fit are omitted in this order: the last details
+/// Formats the text in at most `width` columns. Parts that do not fit are omitted in this order: the last details
 /// until two are left, the bar, the remaining details, the end of the title.
 fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String {
     let percent = share.map_or(String::new(), |share| format!(" {:>3.0} %", (share * 100.0).floor()));
@@ -132,7 +133,7 @@ fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String 
         "" => format!("{title}{bar}{percent}"),
         details => format!("{title}{bar}{percent}  {details}"),
     };
-    let fits = |text: &String| text.chars().count() <= width;
+    let fits = |text: &String| columns(text) <= width;
     let bar = share.map_or(String::new(), |share| {
         let full = ((share * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
         format!(" {}{}", "█".repeat(full), "░".repeat(BAR_WIDTH - full))
@@ -143,8 +144,8 @@ fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String 
     let with_bar = (fewest..=parts.len()).rev().map(|kept| joined(title, &bar, &first(kept)));
     let without_bar = (0..=parts.len()).rev().map(|kept| joined(title, "", &first(kept)));
     with_bar.chain(without_bar).find(fits).unwrap_or_else(|| {
-        let room = width.saturating_sub(percent.chars().count() + 1).max(MIN_TITLE_WIDTH);
-        let short: String = title.chars().take(room).collect();
+        let room = width.saturating_sub(columns(&percent) + 1).max(MIN_TITLE_WIDTH);
+        let (short, _) = cut(title, room);
         joined(&format!("{short}…"), "", "")
     })
 }

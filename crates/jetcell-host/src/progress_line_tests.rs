@@ -3,6 +3,11 @@
 use super::*;
 
 #[test]
+fn east_asian_titles_fit_the_width() {
+    assert_eq!(line(14, "郵便箱の一覧を検査", Some(0.5), ""), "郵便箱の… 50 %");
+}
+
+#[test]
 fn a_progress_line_drops_the_least_important_parts_to_fit() {
     let details = "55s left, 40 IOPS, read 2.00 ms, write 4.00 ms";
     let line_of_width = |width| line(width, "measuring", Some(0.425), details);
@@ -18,7 +23,7 @@ fn a_progress_line_drops_the_least_important_parts_to_fit() {
         for title in ["t", "measuring", "a very long name of a table in a database"] {
             for share in [None, Some(0.0), Some(0.999), Some(1.0)] {
                 let text = line(width, title, share, details);
-                assert!(text.chars().count() <= width, "{width}: {text}");
+                assert!(columns(&text) <= width, "{width}: {text}");
             }
         }
     }

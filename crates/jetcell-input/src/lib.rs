@@ -6,6 +6,7 @@
 //! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`]. [`bounded_list`] and
 //! [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the length of messages
 //! about files. [`quantity`] parses sizes, rates and times;
+//! [`columns`], [`pad`] and [`cut`] measure text on a terminal. A [`Unit`] determines the decimals of a figure.
 //! [`number`], [`time`] and [`hex`] format values for people. [`OptionValueError`] describes text that is not a valid value.
 //! With the feature `toml`, [`toml`] parses TOML from users, and [`nearest`] finds the nearest known word.
 
@@ -13,6 +14,7 @@
 
 mod advice;
 mod bounded_list;
+mod columns;
 pub mod hex;
 #[cfg(feature = "toml")]
 mod nearest;
@@ -25,9 +27,11 @@ mod shortened;
 pub mod time;
 #[cfg(feature = "toml")]
 pub mod toml;
+mod unit;
 
 pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
+pub use columns::{Align, columns, cut, pad};
 #[cfg(feature = "toml")]
 pub use nearest::nearest;
 pub use option_value_error::OptionValueError;
@@ -36,3 +40,4 @@ pub use printable::{
 };
 pub use printable_writer::{PrintableWriter, TextFormat};
 pub use shortened::{error_line, shortened, shortened_name};
+pub use unit::Unit;

@@ -7,7 +7,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod difference;
 mod disks;
 pub mod drive;
 pub mod drives;
@@ -16,7 +15,6 @@ pub mod filesystems;
 pub mod fragmentation;
 mod system;
 
-pub use difference::Difference;
 pub use disks::shared_disk;
 pub use erasable::{ErasableDevice, EraseError};
 pub use system::{LocalSystem, ProgramFailure, System, SystemError};

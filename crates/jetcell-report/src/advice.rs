@@ -3,7 +3,7 @@
 use jetcell_input::number::{plain, with_three_decimals};
 use jetcell_workload::measurement::{InstanceSample, LimitingFactor, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Verdict, VerdictRule};
+use jetcell_workload::{RuleKind, Verdict, VerdictRule};
 
 /// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;
@@ -14,15 +14,12 @@ const BUSY_DISK_PERCENT: f64 = 80.0;
 /// Multiple of the average above which a slow interval is treated as an isolated incident.
 const INCIDENT_FACTOR: f64 = 3.0;
 
-/// Prefix that identifies the rule that checks the measurement itself.
-const MEASUREMENT_RULE_PREFIX: &str = "Measured enough";
-
 /// Returns one sentence per cause, naming all broken rules that share the cause.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     let mut doubted = None;
     for rule in result.rules.iter().filter(|rule| !rule.passed) {
-        if rule.name.starts_with(MEASUREMENT_RULE_PREFIX) {
+        if rule.kind() == RuleKind::MeasuredEnough {
             doubted = Some(&rule.name);
             continue;
         }
@@ -34,7 +31,7 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     }
     let mut lines: Vec<String> =
         said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
-    let name = doubted.map_or(MEASUREMENT_RULE_PREFIX, String::as_str);
+    let name = doubted.map_or("Measured enough", String::as_str);
     lines.extend(result.doubts.iter().map(|doubt| format!("{name}: {doubt}.")));
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
         lines.push("The run did not complete: the figures cover only the time up to its last sample.".into());
@@ -49,48 +46,53 @@ struct AdviceEvidence<'a> {
 
 impl AdviceEvidence<'_> {
     fn advice_for(&self, rule: &VerdictRule) -> String {
-        let name = rule.name.as_str();
-        let says = |words: &str| name.contains(words);
-        if says("database read latency") {
-            self.slow("database reads", says("Maximum"), |i| i.database_read.average_ms, self.read_ms())
-        } else if says("log write latency") {
-            self.slow("log writes", says("Maximum"), |i| i.log_write.average_ms, self.log_ms())
-        } else if says("percentile of database reads") {
-            self.cause("some database reads")
-        } else if says("percentile of log writes") {
-            self.cause("some log writes")
-        } else if says("percentile of operations") {
-            self.target_missed_text()
-        } else if says("page fault stalls") {
-            format!(
+        match rule.kind() {
+            RuleKind::AverageDatabaseRead => {
+                self.slow("database reads", false, |i| i.database_read.average_ms, self.read_ms())
+            }
+            RuleKind::MaximumDatabaseRead => {
+                self.slow("database reads", true, |i| i.database_read.average_ms, self.read_ms())
+            }
+            RuleKind::AverageLogWrite => {
+                self.slow("log writes", false, |i| i.log_write.average_ms, self.log_ms())
+            }
+            RuleKind::MaximumLogWrite => {
+                self.slow("log writes", true, |i| i.log_write.average_ms, self.log_ms())
+            }
+            RuleKind::DatabaseReadP95 | RuleKind::DatabaseReadP99 => self.cause("some database reads"),
+            RuleKind::LogWriteP95 | RuleKind::LogWriteP99 => self.cause("some log writes"),
+            RuleKind::PageFaultStalls => format!(
                 "sessions waited for a free cache page because pages are modified faster than they are \
                  flushed (a database write took {} ms on average); try a larger --cache or fewer --threads \
                  to see whether device writes are the cause",
                 with_three_decimals(self.mean(|row| row.database_writes_average_latency_ms))
-            )
-        } else if says("transactional I/O per second")
-            || says("Operations behind")
-            || says("Operations not completed")
-        {
-            self.target_missed_text()
-        } else if says("Bad pages read by the backup") {
-            "the pages are damaged on the device, and the backup is not usable: keep the files, examine \
-             them with `jetcell check`, and check the kernel log for device errors"
-                .into()
-        } else if says("Logs replayed") {
-            "the replay stopped before the last log: see the error in the test log, and run `jetcell check` \
-             to find what is wrong with the logs"
-                .into()
-        } else if says("I/O errors") {
-            "transfers failed; the kernel log (dmesg) names the device and the sector, and performance \
-             figures are not meaningful until the fault is repaired"
-                .into()
-        } else if says("wrong content") || says("Bad pages") {
-            "the data read differs from the data written: keep the files, examine the pages with `jetcell \
-             check`, check the kernel log for device errors, and test the memory of the machine"
-                .into()
-        } else {
-            "see the tables below".into()
+            ),
+            RuleKind::OperationP95
+            | RuleKind::OperationP99
+            | RuleKind::TransactionalIo
+            | RuleKind::OperationsBehind
+            | RuleKind::OperationsNotCompleted => self.target_missed_text(),
+            RuleKind::BadPagesInBackup => {
+                "the pages are damaged on the device, and the backup is not usable: keep the files, examine \
+                 them with `jetcell check`, and check the kernel log for device errors"
+                    .into()
+            }
+            RuleKind::LogsReplayed => {
+                "the replay stopped before the last log: see the error in the test log, and run `jetcell check` \
+                 to find what is wrong with the logs"
+                    .into()
+            }
+            RuleKind::IoErrors => {
+                "transfers failed; the kernel log (dmesg) names the device and the sector, and performance \
+                 figures are not meaningful until the fault is repaired"
+                    .into()
+            }
+            RuleKind::WrongRecords | RuleKind::BadPagesInScan | RuleKind::BadPagesAfterTest => {
+                "the data read differs from the data written: keep the files, examine the pages with `jetcell \
+                 check`, check the kernel log for device errors, and test the memory of the machine"
+                    .into()
+            }
+            _ => "see the tables below".into(),
         }
     }
 
@@ -223,12 +225,30 @@ mod tests {
     #[test]
     fn one_slow_interval_is_distinguished_from_a_slow_run() {
         let mut result = with_host(5.0, 30.0);
-        result.rules[0].name = "Maximum database read latency of a sample (msec)".into();
+        result.rules[0] = VerdictRule::at_most(RuleKind::MaximumDatabaseRead, 20.0, 25.0, String::new());
         let mut samples = samples(9);
         assert!(advice(&result, &samples)[0].contains("device is the limit"));
         samples[6].instances[0].database_read.average_ms = 300.0;
         let said = &advice(&result, &samples)[0];
         assert!(said.contains("300 ms in the interval that ended at 7 s, 1.25 ms on average"), "{said}");
+    }
+
+    #[test]
+    fn advice_and_interval_do_not_depend_on_the_title_of_a_rule() {
+        let mut result = with_host(5.0, 30.0);
+        result.analysis.repetitions = Some(crate::example::repetitions());
+        result.rules = vec![
+            VerdictRule::at_most(RuleKind::AverageDatabaseRead, 20.0, 25.0, String::new()),
+            VerdictRule::at_most(RuleKind::LogWriteP99, 20.0, 25.0, String::new()),
+        ];
+        let before = crate::tables::rules(&result);
+        result.rules.iter_mut().for_each(|rule| rule.name = "of a later version".into());
+        let said = advice(&result, &samples(3));
+        assert!(said.len() == 2 && said.iter().all(|line| line.contains("device is the limit")), "{said:?}");
+        for (cells, before) in crate::tables::rules(&result).rows.iter().zip(&before.rows) {
+            assert_eq!(cells[1..], before[1..]);
+            assert!(cells[1].remark().starts_with('±'), "{cells:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
             for row in rows {
                 let Some((name, values)) = row.split_first() else { continue };
                 for (cell, column) in values.iter().zip(columns.iter().skip(1)) {
-                    let _ = add([run, title, &name.text, &column.name, cell.machine_text()]);
+                    let _ = add([run, title, &name.text(), &column.name, &cell.machine_text()]);
                 }
             }
         }
@@ -37,7 +37,8 @@ pub fn table_csv(table: &ReportTable) -> String {
     let _ =
         writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {
-        let _ = writer.write_record(row.iter().map(|cell| printable_lines(cell.machine_text()).into_owned()));
+        let _ =
+            writer.write_record(row.iter().map(|cell| printable_lines(&cell.machine_text()).into_owned()));
     }
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }

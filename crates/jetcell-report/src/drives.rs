@@ -1,5 +1,6 @@
 //! Renders a comparison of drives for a terminal, as Markdown, as CSV, and as a page with charts.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{decimal, signed, significant};
 use jetcell_lab::drives::{
     CheckedPercentage, ComparedDrive, DifferenceFromFirst, DriveRow, DriveSummary, PercentageFinding,
@@ -11,17 +12,13 @@ use crate::chart::AxisScale;
 use crate::csv::table_csv;
 use crate::markdown::tables_markdown;
 use crate::page::ReportPage;
+use crate::styled_text::StyledText;
 use crate::table::{ReportCell, ReportTable};
-use crate::text_table::{table_text, wrap};
+use crate::text_table::tables_text;
 
 /// Renders tables and remarks with at most `width` characters per line.
-pub fn drives_text(summary: &DriveSummary, width: usize) -> String {
-    let mut out = String::new();
-    for table in tables(summary) {
-        out += &format!("{}\n{}\n", table.title, table_text(&table, width));
-    }
-    notes(summary).iter().for_each(|line| out += &wrap("  ", line, width));
-    out
+pub fn drives_text(summary: &DriveSummary, width: usize) -> StyledText {
+    tables_text(&tables(summary), &notes(summary), width)
 }
 
 /// Renders GitHub-flavored Markdown.
@@ -45,9 +42,8 @@ fn signed_percent(percent: f64) -> String {
     format!("{} %", signed(percent))
 }
 
-fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> ReportCell {
-    value
-        .map_or_else(|| ReportCell::from("-"), |value| ReportCell::number(text(value), format!("{value:.3}")))
+fn or_dash(unit: Unit, value: Option<f64>) -> ReportCell {
+    value.map_or_else(|| "-".into(), |value| ReportCell::figure(unit, value))
 }
 
 fn tables(summary: &DriveSummary) -> Vec<ReportTable> {
@@ -81,7 +77,7 @@ fn claims(summary: &DriveSummary) -> ReportTable {
             ReportCell::from(claim.text.as_str()),
             ReportCell::from(format!("{drive} over {than}")),
             ReportCell::from(format!("{}{} %", if claim.printed > 0.0 { "+" } else { "" }, claim.printed)),
-            or_dash(claim.computed, signed_percent),
+            or_dash(Unit::Change, claim.computed),
             ReportCell::from(finding),
         ]
     };
@@ -106,18 +102,17 @@ fn drives(summary: &DriveSummary) -> ReportTable {
     ];
     let row = |drive: &ComparedDrive| {
         let energy = drive.energy.as_ref();
-        let decimal_or_dash = |value: Option<f64>, digits| or_dash(value, |value| decimal(value, digits));
         vec![
             ReportCell::from(drive.name.as_str()),
-            or_dash(drive.mean_advantage, signed_percent),
-            decimal_or_dash(drive.price, 2),
-            or_dash(drive.premium.map(|premium| premium.more_percent), signed_percent),
-            decimal_or_dash(energy.map(|energy| energy.watts), 1),
+            or_dash(Unit::Change, drive.mean_advantage),
+            or_dash(Unit::Money, drive.price),
+            or_dash(Unit::Change, drive.premium.map(|premium| premium.more_percent)),
+            or_dash(Unit::Watts, energy.map(|energy| energy.watts)),
             ReportCell::from(energy.map_or("-", |energy| energy.scope.name())),
-            decimal_or_dash(energy.map(|energy| energy.kwh_per_year), 1),
-            decimal_or_dash(energy.and_then(|energy| energy.cost_per_year), 2),
-            decimal_or_dash(energy.and_then(|energy| energy.co2_kg_per_year), 1),
-            decimal_or_dash(drive.joules_per_io, 3),
+            or_dash(Unit::KilowattHours, energy.map(|energy| energy.kwh_per_year)),
+            or_dash(Unit::Money, energy.and_then(|energy| energy.cost_per_year)),
+            or_dash(Unit::Kilograms, energy.and_then(|energy| energy.co2_kg_per_year)),
+            or_dash(Unit::Joules, drive.joules_per_io),
         ]
     };
     ReportTable::numbers("Drives", "Drive", columns.iter().map(String::as_str))
@@ -136,8 +131,8 @@ fn rows(summary: &DriveSummary) -> ReportTable {
         let of_steps = if row.steps > 1 { format!(", mean of {} steps", row.steps) } else { String::new() };
         let title = format!("{}{of_steps}{mark}{unit}", row.title);
         let title = if row.in_mean { title } else { format!("{title} ¹") };
-        let figures = row.figures.iter().map(|figure| or_dash(*figure, significant));
-        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(*advantage, signed_percent));
+        let figures = row.figures.iter().map(|figure| or_dash(Unit::Other, *figure));
+        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(Unit::Change, *advantage));
         std::iter::once(ReportCell::from(title)).chain(figures).chain(advantages).collect()
     };
     ReportTable::numbers("Advantages", "Test", columns).rows(summary.rows.iter().map(row))
@@ -201,7 +196,7 @@ fn notes(summary: &DriveSummary) -> Vec<String> {
     if undecided > 0 {
         lines.push(format!(
             "Noise could explain {undecided} of {steps} differences: their 95 % confidence intervals \
-             overlap, or are unknown because the test ran only once."
+             contain zero, or are unknown because the test ran only once."
         ));
     }
     lines
@@ -261,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_percentage_names_the_base_and_energy_the_scope() {
-        let text = drives_text(&example(), usize::MAX);
+        let text = drives_text(&example(), usize::MAX).to_string();
         for said in [
             "costs 79.1 % more than gr<e>en; gr<e>en costs 44.2 % less than black",
             "draws 22.0 % more than gr<e>en; gr<e>en draws 18.1 % less than black",

@@ -7,6 +7,7 @@ use crate::bars::{BarChart, BarItem};
 use crate::chart::AxisScale;
 use crate::markdown as md;
 use crate::page::ReportPage;
+use crate::styled_text::StyledText;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};
 
@@ -21,13 +22,13 @@ fn count(number: u64) -> String {
 
 /// Renders the verdict, the promises by operation kind, the findings, and remarks, with at most `width` characters
 /// per line.
-pub fn durability_text(found: &DurabilityVerification, width: usize) -> String {
-    let mut out = wrap("", &verdict(found), width);
+pub fn durability_text(found: &DurabilityVerification, width: usize) -> StyledText {
+    let mut out = StyledText::from(wrap("", &verdict(found), width));
     for table in tables(found) {
-        out.push('\n');
-        out += &table_text(&table, width);
+        out += "\n";
+        out.append(table_text(&table, width));
     }
-    out.push('\n');
+    out += "\n";
     remarks(found).iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
@@ -197,7 +198,7 @@ mod tests {
             failed: Some((OperationNumber(2347), "Input/output error".into())),
             ended: false,
         };
-        let text = durability_text(&found, usize::MAX);
+        let text = durability_text(&found, usize::MAX).to_string();
         for part in [
             "NOT KEPT: 1 acknowledged operations",
             "operation 1,017",
@@ -220,7 +221,7 @@ mod tests {
         assert!([&text, &page, &markdown].iter().all(|form| !form.contains('\x1b')));
         (found.first_missing, found.sync_doubt, found.ended) = (None, None, true);
         found.findings.clear();
-        let text = durability_text(&found, usize::MAX);
+        let text = durability_text(&found, usize::MAX).to_string();
         assert!(
             !durability_html(&found).contains("<svg")
                 && text.starts_with("KEPT: ")

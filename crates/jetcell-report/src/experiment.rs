@@ -7,19 +7,19 @@ use crate::filesystems::{comparison, filesystems_text, notes, tables};
 use crate::fragmentation::{fragmentation_tables, fragmentation_text};
 use crate::markdown::tables_markdown;
 use crate::page::ReportPage;
+use crate::styled_text::StyledText;
 use crate::text_table::wrap;
 
 const QUESTION: &str = "Should a database on this drive be defragmented?";
 
 /// Renders the answer, both files' fragments, and the comparison, with at most `width` characters per line.
-pub fn experiment_text(found: &DefragmentationExperiment, width: usize) -> String {
-    let answer = wrap("", &format!("{QUESTION} {}", found.answer), width);
-    let files = fragmentation_text(&found.files, &[], width);
-    format!(
-        "{answer}{}{files}\n{}",
-        wrap("", &describe_pieces(found), width),
-        filesystems_text(&found.comparison, width)
-    )
+pub fn experiment_text(found: &DefragmentationExperiment, width: usize) -> StyledText {
+    let mut out = StyledText::from(wrap("", &format!("{QUESTION} {}", found.answer), width));
+    out += &wrap("", &describe_pieces(found), width);
+    out.append(fragmentation_text(&found.files, &[], width));
+    out += "\n";
+    out.append(filesystems_text(&found.comparison, width));
+    out
 }
 
 /// Renders the experiment as Markdown.
@@ -89,7 +89,7 @@ mod tests {
         };
         let found =
             DefragmentationExperiment::new(64 << 10, vec![file("c<1>.edb"), file("s.edb")], comparison);
-        let (text, page) = (experiment_text(&found, usize::MAX), experiment_html(&found));
+        let (text, page) = (experiment_text(&found, usize::MAX).to_string(), experiment_html(&found));
         for form in [&text, &experiment_markdown(&found), &page] {
             for said in [
                 "Should a database on this drive be",

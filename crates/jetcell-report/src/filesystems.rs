@@ -4,16 +4,16 @@ use jetcell_input::number::{human_bytes, significant};
 use jetcell_lab::filesystems::{
     FilesystemComparison, FilesystemSpecification, MetricResult, SignConvention, TestedDirectory,
 };
-use jetcell_workload::measurement::BetterDirection;
+use jetcell_workload::measurement::{BetterDirection, Change};
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
 use crate::drive_test::name_with_difference;
 use crate::markdown as md;
-use crate::number::format_for_unit;
 use crate::page::ReportPage;
+use crate::styled_text::StyledText;
 use crate::table::{ReportCell, ReportTable};
-use crate::text_table::{table_text, wrap};
+use crate::text_table::tables_text;
 
 /// Names of the rows shown as bars.
 const BAR_CHART_ROWS: [&str; 6] = [
@@ -26,13 +26,8 @@ const BAR_CHART_ROWS: [&str; 6] = [
 ];
 
 /// Renders figures, differences, directories, and remarks, with at most `width` characters per line.
-pub fn filesystems_text(test: &FilesystemComparison, width: usize) -> String {
-    let mut out = String::new();
-    for table in tables(test) {
-        out += &format!("{}\n{}\n", table.title, table_text(&table, width));
-    }
-    notes(test).iter().for_each(|line| out += &wrap("  ", line, width));
-    out
+pub fn filesystems_text(test: &FilesystemComparison, width: usize) -> StyledText {
+    tables_text(&tables(test), &notes(test), width)
 }
 
 /// Renders GitHub-flavored Markdown.
@@ -67,26 +62,21 @@ fn title(row: &MetricResult) -> String {
         BetterDirection::Lower => " ↓",
         BetterDirection::Neither => " ·",
     };
-    format!("{}{mark} ({})", row.row.title, row.row.unit)
+    format!("{}{mark} ({})", row.row.title, row.row.unit.name())
 }
 
 pub(crate) fn tables(test: &FilesystemComparison) -> Vec<ReportTable> {
     let figure = |row: &MetricResult| {
         let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::ConfidenceInterval>)| {
-            let shown = |value| format_for_unit(row.row.unit, value);
-            let half = interval.map(|found| format!("± {}", shown(found.half_width)));
-            ReportCell::with_remark(shown(*mean), half.unwrap_or_default())
+            ReportCell::figure(row.row.unit, *mean).within(interval.map(|found| found.half_width))
         };
         let cells = row.means.iter().zip(&row.intervals).map(cell);
         std::iter::once(ReportCell::from(title(row))).chain(cells).collect()
     };
     let difference = |row: &MetricResult| {
-        let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
+        let cell = |difference: &Option<Change>| match difference {
             None => ReportCell::from("-"),
-            Some(found) => {
-                let (percent, interval) = crate::drive_test::difference(found);
-                ReportCell::with_remark(percent, interval)
-            }
+            Some(found) => crate::drive_test::difference(found),
         };
         let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
         let cells = row.differences.iter().skip(1).map(cell);
@@ -201,13 +191,13 @@ fn metric_bars(test: &FilesystemComparison, row: &MetricResult) -> BarChart {
         BarItem {
             name: name_with_difference(name.into(), difference, row.winner == Some(at)),
             value: *mean,
-            label: format_for_unit(row.row.unit, *mean),
+            label: row.row.unit.format(*mean),
             series: at,
         }
     };
     let bars = names(test).zip(&row.means).zip(0..).map(bar).collect();
     let (scale, legend) = (AxisScale::Linear, Vec::new());
-    BarChart { title: row.row.title.into(), unit: row.row.unit.into(), scale, legend, bars }
+    BarChart { title: row.row.title.into(), unit: row.row.unit.name().into(), scale, legend, bars }
 }
 
 fn turn_charts(test: &FilesystemComparison) -> Vec<Chart> {
@@ -216,7 +206,7 @@ fn turn_charts(test: &FilesystemComparison) -> Vec<Chart> {
         ChartSeries::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
     };
     let lines = names(test).zip(&row.turns).map(line).collect();
-    vec![Chart::new(row.row.title, row.row.unit, HorizontalAxis::Count("turn".into()), lines)]
+    vec![Chart::new(row.row.title, row.row.unit.name(), HorizontalAxis::Count("turn".into()), lines)]
 }
 
 #[cfg(test)]
@@ -288,7 +278,7 @@ mod tests {
     fn every_format_has_all_rows_and_escapes_names() {
         let (_, mut test) = published();
         test.directories[1].name = "re<fs>\x1b|".into();
-        let (text, page) = (filesystems_text(&test, usize::MAX), filesystems_html(&test));
+        let (text, page) = (filesystems_text(&test, usize::MAX).to_string(), filesystems_html(&test));
         let markdown = filesystems_markdown(&test);
         for row in ROWS {
             assert!([&text, &page, &markdown].iter().all(|form| form.contains(row.title)), "{}", row.title);

@@ -6,22 +6,23 @@ use jetcell_lab::fragmentation::Fragmentation;
 
 use crate::markdown::tables_markdown;
 use crate::page::tables_html;
+use crate::styled_text::StyledText;
 use crate::table::{ReportCell, ReportTable};
 use crate::text_table::{table_text, wrap};
 
 /// Renders two tables and remarks with at most `width` characters per line. The remarks mention holes and unwritten
 /// ranges in the files, and what the fragmentation is expected to cost. `costs` has one entry per file, or is empty.
-pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width: usize) -> String {
-    let mut out = String::new();
+pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width: usize) -> StyledText {
+    let mut out = StyledText::new();
     for (number, table) in fragmentation_tables(files).iter().enumerate() {
         if number > 0 {
-            out.push('\n');
+            out += "\n";
         }
-        out += &table_text(table, width);
+        out.append(table_text(table, width));
     }
     let remarks = fragmentation_remarks(files, costs);
     if !remarks.is_empty() {
-        out.push('\n');
+        out += "\n";
     }
     remarks.iter().for_each(|line| out += &wrap("  ", line, width));
     out
@@ -152,7 +153,7 @@ mod tests {
             extents: vec![extent(0, 1 << 30), extent(48 << 10, 1 << 20)],
         };
         let files = [Fragmentation::from_map(&map, &[32 << 10, 256 << 10])];
-        let text = fragmentation_text(&files, &[], usize::MAX);
+        let text = fragmentation_text(&files, &[], usize::MAX).to_string();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
             rows.iter().any(|row| row[..]
@@ -198,6 +199,6 @@ mod tests {
     fn files_without_extents_have_unknown_distances() {
         let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
         let files = [Fragmentation::from_map(&map, &[4096])];
-        assert!(fragmentation_text(&files, &[], usize::MAX).contains("unknown"));
+        assert!(fragmentation_text(&files, &[], usize::MAX).to_string().contains("unknown"));
     }
 }

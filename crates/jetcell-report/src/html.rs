@@ -10,13 +10,13 @@ use maud::{Markup, html};
 use crate::advice::advice;
 use crate::page::{breakable, class_of, page, table};
 use crate::series::{charts, distributions, latency_over_rate, load_heading, test_charts};
-use crate::table::{CellTone, ReportTable};
+use crate::table::{ReportTable, Tone};
 use crate::tables;
 
 /// Renders the whole page.
 pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
-    let class = class_of(if result.verdict == Verdict::Pass { CellTone::Good } else { CellTone::Bad });
+    let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
     let advice = advice(result, samples);
     page(
         &format!("Jetcell: {verdict}"),
@@ -59,7 +59,7 @@ fn figures(table: &ReportTable) -> Markup {
         @if !table.rows.is_empty() {
             dl class="figures" { @for row in &table.rows {
                 @if let [name, value] = &row[..] {
-                    div { dt { (name.text) } dd { (value.text) @if !value.remark.is_empty() { " " span class="note" { (value.remark) } } } }
+                    div { dt { (name.text()) } dd { (value.text()) @if !value.remark().is_empty() { " " span class="note" { (value.remark()) } } } }
                 }
             } }
         }

@@ -66,8 +66,9 @@ pub(crate) fn table_below(level: usize, table: &ReportTable) -> String {
             cells.fold("|".to_string(), |line, cell| format!("{line} {cell} |")) + "\n"
         };
         out += &line(&mut table.columns.iter().map(|column| escaped(&column.name)));
-        out +=
-            &line(&mut table.columns.iter().map(|column| if column.number { "---:" } else { "---" }.into()));
+        out += &line(
+            &mut table.columns.iter().map(|column| if column.is_number() { "---:" } else { "---" }.into()),
+        );
         for row in &table.rows {
             out += &line(&mut row.iter().map(|cell: &ReportCell| escaped(&cell.line())));
         }

@@ -5,8 +5,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::bars::BarChart;
 use crate::chart::Chart;
-use crate::table::{CellTone, ReportCell, ReportColumn, ReportTable};
-use jetcell_input::printable_lines;
+use crate::table::{ReportCell, ReportColumn, ReportTable, Tone};
+use jetcell_input::{columns, printable_lines};
 
 /// Style sheet: colours for light and dark pages, and the layout.
 pub(crate) const STYLE_SHEET: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
@@ -116,11 +116,12 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
     printable_lines(&page.into_string()).into_owned()
 }
 
-pub(crate) const fn class_of(tone: CellTone) -> Option<&'static str> {
+pub(crate) const fn class_of(tone: Tone) -> Option<&'static str> {
     match tone {
-        CellTone::Neutral => None,
-        CellTone::Good => Some("success"),
-        CellTone::Bad => Some("failure"),
+        Tone::Neutral => None,
+        Tone::Good => Some("success"),
+        Tone::Warning => Some("warning"),
+        Tone::Bad => Some("failure"),
     }
 }
 
@@ -156,7 +157,7 @@ fn section(table: &ReportTable, heading: &Markup) -> Markup {
 /// Returns true if a table is folded on narrow screens, with each cell on a line of its own, labelled with its column
 /// name. This applies to tables of text.
 fn folds_on_narrow_screen(table: &ReportTable) -> bool {
-    !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
+    !table.facts && table.columns.iter().skip(1).any(|column| !column.is_number())
 }
 
 /// Returns true if a table is shown in a smaller font. This applies to tables with many columns of numbers.
@@ -173,14 +174,14 @@ fn folds_in_print(table: &ReportTable) -> bool {
 
 /// Returns a table's minimum width in characters, if lines are broken wherever permitted.
 fn min_width(table: &ReportTable) -> usize {
-    let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
+    let longest = |text: &str| words(text).flatten().map(columns).max().unwrap_or(0);
     let column = |(at, column): (usize, &ReportColumn)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
         let cells = cells.map(|cell| {
-            if column.number {
-                cell.line().chars().count()
+            if column.is_number() {
+                columns(&cell.line())
             } else {
-                longest(&cell.text).max(longest(&cell.remark))
+                longest(&cell.text()).max(longest(&cell.remark()))
             }
         });
         COLUMN_GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
@@ -202,12 +203,13 @@ fn row(row: &[ReportCell], table: &ReportTable, has_labels: bool) -> Markup {
     html! {
         tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
-                @let class = if column.number { "grid_row_header number" } else { "grid_row_header" };
-                th class=(class) scope="row" { (breakable(&cell.text)) }
+                @let class = if column.is_number() { "grid_row_header number" } else { "grid_row_header" };
+                th class=(class) scope="row" { (breakable(&cell.text())) }
             } @else {
                 td class=[class(cell, column)] data-column=[has_labels.then_some(&column.name)] {
-                    (breakable(&cell.text))
-                    @if !cell.remark.is_empty() { " " span class="note" { "(" (cell.remark) ")" } }
+                    (breakable(&cell.text()))
+                    @let remark = cell.remark();
+                    @if !remark.is_empty() { " " span class="note" { "(" (remark) ")" } }
                 }
             }
         } }
@@ -233,7 +235,7 @@ pub(crate) fn breakable(text: &str) -> Markup {
 /// Returns a string's words, each split at the positions where a line may be broken.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split(' ').map(|word| {
-        if word.chars().count() > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {
+        if columns(word) > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {
             word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect()
         } else {
             vec![word]
@@ -250,7 +252,7 @@ fn pieces(part: &str) -> Vec<&str> {
 }
 
 fn number(column: &ReportColumn) -> Option<&'static str> {
-    column.number.then_some("number")
+    column.is_number().then_some("number")
 }
 
 fn class(cell: &ReportCell, column: &ReportColumn) -> Option<String> {
@@ -261,6 +263,7 @@ fn class(cell: &ReportCell, column: &ReportColumn) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jetcell_input::Align;
 
     #[test]
     fn lines_break_only_between_words_and_in_long_lists() {
@@ -287,7 +290,7 @@ mod tests {
     fn numeric_names_are_aligned() {
         let mut numbers = ReportTable::numbers("t", "Hours", ["Loss"]).row(vec!["8,760".into(), "1".into()]);
         assert!(table(&numbers).into_string().contains("<th class=\"grid_row_header\" scope=\"row\">8,760"));
-        numbers.columns[0].number = true;
+        numbers.columns[0].align = Align::Right;
         let page = table(&numbers).into_string();
         assert!(page.contains("<th class=\"grid_row_header number\" scope=\"row\">8,760"), "{page}");
     }

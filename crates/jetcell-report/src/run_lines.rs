@@ -2,42 +2,42 @@
 
 use jetcell_input::number::{MIB, human_bytes, plain};
 use jetcell_input::time::duration_text;
+use jetcell_input::{Align, Unit};
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{ReplicationSideIo, RunResult};
 
-use crate::number::figure_text;
-use crate::table::{ReportCell, ReportColumn, ReportTable};
-use crate::tables::verdict_with_doubts;
+use crate::styled_text::StyledText;
+use crate::table::{ReportCell, ReportTable};
+use crate::tables::verdict_cell;
 use crate::text_table::table_text;
 
 /// Renders a table of named runs with at most `width` characters per line.
-pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
-    let column = |(name, number): (&str, bool)| ReportColumn { name: name.into(), number };
+pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> StyledText {
     let columns = [
-        ("Run", false),
-        ("Started", false),
-        ("Test", false),
-        ("Verdict", false),
-        ("Result", true),
-        ("Read ms", true),
-        ("Log write ms", true),
-        ("Measured", true),
-        ("Databases", true),
-        ("Description", false),
+        "Run",
+        "Started",
+        "Test",
+        "Verdict",
+        "Result",
+        "Read ms",
+        "Log write ms",
+        "Measured",
+        "Databases",
+        "Description",
     ];
-    let mut table = ReportTable { columns: columns.map(column).into(), ..ReportTable::default() };
+    let mut table = ReportTable::text_columns("", &columns).aligned(4..9, Align::Right);
     for (name, run) in runs {
         let worst = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
-            figure_text("(msec)", run.instances.iter().map(value).fold(0.0, f64::max))
+            ReportCell::figure(Unit::Milliseconds, run.instances.iter().map(value).fold(0.0, f64::max))
         };
         table = table.row(vec![
             name.as_str().into(),
             run.started.get(..19).unwrap_or(&run.started).into(),
             run.test.name().into(),
-            ReportCell::from(verdict_with_doubts(run.verdict, run.doubts.len())),
+            verdict_cell(run.verdict, run.doubts.len()),
             headline(run).into(),
-            worst(|row| row.database_reads_average_latency_ms).into(),
-            worst(|row| row.log_writes_average_latency_ms).into(),
+            worst(|row| row.database_reads_average_latency_ms),
+            worst(|row| row.log_writes_average_latency_ms),
             duration_text(run.tested_seconds()).into(),
             human_bytes(run.final_database_bytes).into(),
             run.configuration.description.as_deref().unwrap_or_default().into(),
@@ -50,7 +50,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
 fn headline(run: &RunResult) -> String {
     match run.test {
         TestKind::Performance | TestKind::Stress => {
-            format!("{} IOPS", figure_text("/sec", run.achieved_transactional_iops))
+            format!("{} IOPS", Unit::PerSecond.format(run.achieved_transactional_iops))
         }
         TestKind::Backup => match &run.backup {
             Some(backup) => format!("{:.1} MiB/s", backup.rate() / MIB),
@@ -81,7 +81,7 @@ mod tests {
     fn each_run_is_one_line_with_figures() {
         let mut second = result();
         second.configuration.description = Some("two\nlines".into());
-        let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)], usize::MAX);
+        let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)], usize::MAX).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(
@@ -91,7 +91,7 @@ mod tests {
         let mut doubtful = result();
         doubtful.doubts = vec!["the measured time was 2 s".into()];
         doubtful.verdict = jetcell_workload::Verdict::Pass;
-        let doubtful = run_lines(&[("c".into(), doubtful)], usize::MAX);
+        let doubtful = run_lines(&[("c".into(), doubtful)], usize::MAX).to_string();
         assert!(doubtful.contains("  PASS, 1 doubt  "), "{doubtful}");
         assert!(lines[1].contains("286.0 IOPS") && lines[2].ends_with("two\\nlines"), "{text}");
     }

@@ -1,7 +1,9 @@
 //! Renders tables and paragraphs for a terminal.
 
-use crate::table::{CellTone, ReportCell, ReportTable};
-use jetcell_input::printable;
+use jetcell_input::{Align, columns, cut, printable};
+
+use crate::styled_text::StyledText;
+use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 /// Number of spaces before the first column and between columns.
 const GAP: usize = 2;
@@ -12,12 +14,27 @@ const CONTINUATION_INDENT: usize = 4;
 
 /// Renders a table in aligned columns, with at most `width` characters per line. Columns that do not fit are printed
 /// below the others, with the row names repeated. Notes are shown only if there are no rows.
-pub fn table_text(table: &ReportTable, width: usize) -> String {
+pub fn table_text(table: &ReportTable, width: usize) -> StyledText {
+    layout(table, GAP, width)
+}
+
+/// Renders a table in aligned columns without indentation. The caller wraps long lines.
+pub fn flush_table_text(table: &ReportTable) -> StyledText {
+    layout(table, 0, usize::MAX)
+}
+
+fn layout(table: &ReportTable, indent: usize, width: usize) -> StyledText {
     if table.rows.is_empty() {
-        return table.notes.iter().map(|note| wrap("  ", note, width)).collect();
+        let notes = table.notes.iter().map(|note| wrap("  ", note, width));
+        return notes.collect::<String>().into();
     }
-    let widths = widths(table, width);
-    let mut out = String::new();
+    let mut rows: Vec<Vec<StyledText>> = Vec::new();
+    if !table.facts {
+        rows.push(table.columns.iter().map(|column| printable(&column.name).as_ref().into()).collect());
+    }
+    rows.extend(table.rows.iter().map(|row| row.iter().map(cell_text).collect()));
+    let widths = widths(&rows, table.columns.len(), width);
+    let mut out = StyledText::new();
     let mut from = 1;
     loop {
         let first = GAP + widths.first().copied().unwrap_or(0);
@@ -27,27 +44,23 @@ pub fn table_text(table: &ReportTable, width: usize) -> String {
             *column == from || used <= width
         };
         let until = (from..widths.len()).take_while(fits).last().map_or(widths.len(), |last| last + 1);
-        let columns: Vec<usize> =
-            std::iter::once(0).chain(from..until).filter(|at| *at < widths.len()).collect();
-        out += &block(table, &columns, &widths);
+        let columns = std::iter::once(0).chain(from..until).filter(|at| *at < widths.len());
+        let columns: Vec<(usize, usize, Align)> =
+            columns.filter_map(|at| Some((at, *widths.get(at)?, table.columns.get(at)?.align))).collect();
+        rows.iter().for_each(|row| add_row(&mut out, row, indent, &columns));
         if until >= widths.len() {
             return out;
         }
-        out.push('\n');
+        out += "\n";
         from = until;
     }
 }
 
 /// Computes the column widths: that of the widest text, but limited so that the first column and at least one other
 /// fit.
-fn widths(table: &ReportTable, width: usize) -> Vec<usize> {
-    let natural = |(at, name): (usize, &str)| {
-        let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| cell_text(cell).chars().count());
-        cells.chain(std::iter::once(printable(name).chars().count())).max().unwrap_or(0)
-    };
-    let names = table.columns.iter().map(|column| if table.facts { "" } else { column.name.as_str() });
-    let mut widths: Vec<usize> = names.enumerate().map(natural).collect();
+fn widths(rows: &[Vec<StyledText>], columns: usize, width: usize) -> Vec<usize> {
+    let natural = |at| rows.iter().filter_map(|row| row.get(at)).map(StyledText::columns).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..columns).map(natural).collect();
     let widest = widths.iter().skip(1).copied().max().unwrap_or(0);
     let room = width.saturating_sub(2 * GAP);
     if let Some(first) = widths.first_mut()
@@ -61,56 +74,69 @@ fn widths(table: &ReportTable, width: usize) -> Vec<usize> {
     widths
 }
 
-fn block(table: &ReportTable, columns: &[usize], widths: &[usize]) -> String {
-    let mut out = String::new();
-    let mut row = |cells: &dyn Fn(usize) -> String| {
-        let cells: Vec<Vec<String>> = columns
-            .iter()
-            .map(|at| lines(&cells(*at), widths.get(*at).copied().unwrap_or(usize::MAX)))
-            .collect();
-        for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
-            let mut text = String::new();
-            for (cell, at) in cells.iter().zip(columns) {
-                let (part, width) =
-                    (cell.get(line).map_or("", String::as_str), widths.get(*at).copied().unwrap_or(0));
-                let right = table.columns.get(*at).is_some_and(|column| column.number);
-                text += &if right { format!("  {part:>width$}") } else { format!("  {part:<width$}") };
+/// Adds the cells of a row, each in a column with its width and alignment.
+fn add_row(out: &mut StyledText, row: &[StyledText], indent: usize, columns: &[(usize, usize, Align)]) {
+    let cell =
+        |(at, width, _): &(usize, usize, Align)| row.get(*at).cloned().unwrap_or_default().lines(*width);
+    let cells: Vec<Vec<StyledText>> = columns.iter().map(cell).collect();
+    for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+        let mut gap = indent;
+        for (cell, (_, width, align)) in cells.iter().zip(columns) {
+            let part = cell.get(line).cloned().unwrap_or_default();
+            let rest = width.saturating_sub(part.columns());
+            let (before, after) = if *align == Align::Right { (rest, 0) } else { (0, rest) };
+            gap += before;
+            if part.columns() > 0 {
+                *out += &" ".repeat(std::mem::take(&mut gap));
+                out.append(part);
             }
-            out += text.trim_end();
-            out.push('\n');
+            gap += after + GAP;
         }
-    };
-    if !table.facts {
-        row(&|at| {
-            table.columns.get(at).map(|column| printable(&column.name).into_owned()).unwrap_or_default()
-        });
+        *out += "\n";
     }
-    table.rows.iter().for_each(|cells| row(&|at| cells.get(at).map(cell_text).unwrap_or_default()));
-    out
 }
 
 /// Formats a cell with its confidence interval. There is no room for other remarks.
-fn cell_text(cell: &ReportCell) -> String {
-    let text = if cell.remark.starts_with('±') {
-        format!("{} {}", cell.text, cell.remark)
-    } else {
-        cell.text.clone()
+fn cell_text(cell: &ReportCell) -> StyledText {
+    let interval = cell.interval().map(|interval| format!(" {interval}")).unwrap_or_default();
+    let (judged, rest) = match &cell.value {
+        CellValue::Verdict(word, rest) => (word.clone(), rest.clone()),
+        _ if cell.tone == Tone::Bad => (cell.text().to_uppercase(), interval),
+        _ => (cell.text(), interval),
     };
-    let text = printable(&text);
-    if cell.tone == CellTone::Bad { text.to_uppercase() } else { text.into_owned() }
+    StyledText::new().with(&printable(&judged), cell.tone).with(&printable(&rest), Tone::Neutral)
 }
 
-/// Wraps a paragraph into lines of at most `width` characters. The first line begins with `mark`; the others are
-/// indented to match.
+/// Wraps a paragraph into lines of at most `width` columns. The first line begins with `mark`; the others are indented
+/// to match.
 pub fn wrap(mark: &str, text: &str, width: usize) -> String {
-    let indent = mark.chars().count();
-    let mut out = String::new();
-    for (number, line) in
-        lines(&printable(text), width.saturating_sub(indent).max(MIN_COLUMN_WIDTH)).iter().enumerate()
-    {
-        let before = if number == 0 { mark.to_string() } else { " ".repeat(indent) };
-        out += &format!("{before}{line}\n");
+    wrap_styled(mark, &*printable(text), width).to_string()
+}
+
+/// Wraps a paragraph with tones like [`wrap`]. The text must not contain line ends.
+pub fn wrap_styled(mark: impl Into<StyledText>, text: impl Into<StyledText>, width: usize) -> StyledText {
+    let mut out = mark.into();
+    let indent = out.columns();
+    let lines = text.into().lines(width.saturating_sub(indent).max(MIN_COLUMN_WIDTH));
+    for (number, line) in lines.into_iter().enumerate() {
+        if number > 0 {
+            out += &" ".repeat(indent);
+        }
+        out.append(line);
+        out += "\n";
     }
+    out
+}
+
+/// Renders tables, each below its title, and remarks.
+pub(crate) fn tables_text(tables: &[ReportTable], remarks: &[String], width: usize) -> StyledText {
+    let mut out = StyledText::new();
+    for table in tables {
+        out += &format!("{}\n", table.title);
+        out.append(table_text(table, width));
+        out += "\n";
+    }
+    remarks.iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
@@ -120,7 +146,7 @@ pub fn fold(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for whole in text.split_inclusive('\n') {
         let line = whole.trim_end_matches('\n');
-        if line.chars().count() <= width {
+        if columns(line) <= width {
             out += whole;
             continue;
         }
@@ -139,12 +165,11 @@ pub fn fold(text: &str, width: usize) -> String {
 }
 
 /// Splits a string into lines between words. A word that is longer than a line is split as well.
-fn lines(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split(' ') {
-        let mut word = word.to_string();
-        let mut length = word.chars().count();
+    for mut word in text.split(' ') {
+        let mut length = columns(word);
         if used > 0 && used + 1 + length <= width {
             lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
             used += 1;
@@ -153,13 +178,12 @@ fn lines(text: &str, width: usize) -> Vec<String> {
             used = 0;
         }
         while length > width {
-            let rest: String = word.chars().skip(width).collect();
-            let part: String = word.chars().take(width).collect();
-            lines.iter_mut().last().into_iter().for_each(|line| line.push_str(&part));
+            let (part, rest) = cut(word, width);
+            lines.iter_mut().last().into_iter().for_each(|line| line.push_str(part));
             lines.push(String::new());
-            (word, length) = (rest, length - width);
+            (word, length) = (rest, columns(rest));
         }
-        lines.iter_mut().last().into_iter().for_each(|line| line.push_str(&word));
+        lines.iter_mut().last().into_iter().for_each(|line| line.push_str(word));
         used += length;
     }
     lines
@@ -173,9 +197,12 @@ mod tests {
     fn columns_that_do_not_fit_form_a_second_table() {
         let table = ReportTable::numbers("t", "Name", ["first", "second", "third"]);
         let table = table.row(vec!["a".into(), "1".into(), "22".into(), "333".into()]);
-        assert_eq!(table_text(&table, 80), "  Name  first  second  third\n  a         1      22    333\n");
         assert_eq!(
-            table_text(&table, 22),
+            table_text(&table, 80).as_str(),
+            "  Name  first  second  third\n  a         1      22    333\n"
+        );
+        assert_eq!(
+            table_text(&table, 22).as_str(),
             "  Name  first  second\n  a         1      22\n\n  Name  third\n  a       333\n"
         );
     }
@@ -184,11 +211,20 @@ mod tests {
     fn long_texts_are_wrapped_between_words_and_longer_words_are_split() {
         let table = ReportTable::text_columns("t", &["Name", "Text"]);
         let table = table.row(vec!["n".into(), "some words and /a/very/long/path/to/a/file".into()]);
-        let text = table_text(&table, 30);
-        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
+        let text = table_text(&table, 30).to_string();
+        assert!(text.lines().all(|line| columns(line) <= 30), "{text}");
         assert!(text.contains("some words and"), "{text}");
         assert_eq!(wrap("! ", "one two three four", 12), "! one two\n  three four\n");
         assert_eq!(wrap("", "", 10), "\n");
+    }
+
+    #[test]
+    fn east_asian_names_are_aligned_and_wrapped() {
+        let table = ReportTable::numbers("t", "Name", ["Size"]);
+        let table = table.rows([vec!["郵便箱".into(), "1".into()], vec!["a".into(), "22".into()]]);
+        assert_eq!(table_text(&table, 80).as_str(), "  Name    Size\n  郵便箱     1\n  a         22\n");
+        assert_eq!(wrap("", "郵便箱の一覧を表示", 12), "郵便箱の一覧\nを表示\n");
+        assert_eq!(fold("郵便箱 の一覧", 12), "郵便箱\n    の一覧");
     }
 
     #[test]
@@ -198,7 +234,7 @@ mod tests {
         assert_eq!(fold(text, 20), "a  b   c\n\n  error: one two\n      three four\n      five\nend");
         assert_eq!(fold("/a/very/long/path/in/a/directory", 20), "/a/very/long/pat\n    h/in/a/directory");
         let deep = format!("{}word word word", " ".repeat(60));
-        assert!(fold(&deep, 40).lines().all(|line| line.chars().count() <= 40));
+        assert!(fold(&deep, 40).lines().all(|line| columns(line) <= 40));
         assert_eq!((fold("", 5), fold("\n", 5)), (String::new(), "\n".into()));
     }
 }

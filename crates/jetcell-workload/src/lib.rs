@@ -64,7 +64,7 @@ pub use profile::{ConfigurationError, Options, Profile, TestKind};
 pub use result::RunResult;
 pub use run::{FinishedRun, PhaseError, RunError, run};
 pub use start_error::StartError;
-pub use verdict::{RuleBound, RuleState, Verdict, VerdictRule};
+pub use verdict::{RuleBound, RuleKind, RuleState, Verdict, VerdictRule};
 pub use watch::{BackupWatch, ReplayWatch};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The verdict of a run and the rules that determine it.
 
+use jetcell_input::Unit;
 use serde::{Deserialize, Serialize};
 
 /// Verdict on a run.
@@ -30,7 +31,9 @@ pub enum RuleState {
 /// A rule that the verdict on a run depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRule {
-    /// Name of the rule with the unit of its value.
+    #[serde(default)]
+    kind: RuleKind,
+    /// Title of the rule with the unit of its value.
     pub name: String,
     /// Whether the limit is a maximum or a minimum for the measured value.
     pub bound: RuleBound,
@@ -58,51 +61,114 @@ pub enum RuleBound {
     AtLeast,
 }
 
+impl RuleBound {
+    /// Returns the sign that precedes the limit: `≤` or `≥`.
+    pub fn sign(self) -> char {
+        match self {
+            RuleBound::AtMost => '≤',
+            RuleBound::AtLeast => '≥',
+        }
+    }
+}
+
 /// Returns the default for older results without this field, in which all rules were judged.
 fn judged() -> bool {
     true
 }
 
-// Names of the rules that apply both to a run and to the steps of a search.
-pub(crate) const AVERAGE_DATABASE_READ: &str = "Average database read latency (msec)";
-pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of a sample (msec)";
-pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
-pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sample (msec)";
-pub(crate) const STALLS: &str = "Database page fault stalls";
-pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
-pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
-pub(crate) const COPIES_FAILED: &str = "Copies that could not follow";
-pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its active side";
-/// Name of the rule for the measurement itself.
-pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
+/// Defines the kinds of rules with the titles of the rules and the units of their values.
+macro_rules! rule_kinds {
+    ($($kind:ident: $title:literal, $unit:ident;)*) => {
+        /// Kind of a verdict rule: the quantity that the rule limits. Programs identify rules by it. The title is for
+        /// readers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum RuleKind {
+            $(#[doc = $title] $kind,)*
+            /// A kind that this version does not know, or of a result that was written before kinds were stored.
+            #[default]
+            #[serde(other)]
+            Other,
+        }
+
+        const KINDS: &[(RuleKind, &str, Unit)] = &[$((RuleKind::$kind, $title, Unit::$unit)),*];
+    };
+}
+
+rule_kinds! {
+    AverageDatabaseRead: "Average database read latency (msec)", Milliseconds;
+    MaximumDatabaseRead: "Maximum database read latency of a sample (msec)", Milliseconds;
+    AverageLogWrite: "Average log write latency (msec)", Milliseconds;
+    MaximumLogWrite: "Maximum log write latency of a sample (msec)", Milliseconds;
+    PageFaultStalls: "Database page fault stalls", None;
+    DatabaseReadP95: "95th percentile of database reads (msec)", Milliseconds;
+    DatabaseReadP99: "99th percentile of database reads (msec)", Milliseconds;
+    LogWriteP95: "95th percentile of log writes (msec)", Milliseconds;
+    LogWriteP99: "99th percentile of log writes (msec)", Milliseconds;
+    OperationP95: "95th percentile of operations (msec)", Milliseconds;
+    OperationP99: "99th percentile of operations (msec)", Milliseconds;
+    OperationsBehind: "Operations behind the rate (seconds)", None;
+    OperationsNotCompleted: "Operations not completed in time", None;
+    OperationsPerSecond: "Achieved operations per second", PerSecond;
+    TransactionalIo: "Achieved transactional I/O per second", PerSecond;
+    SustainedRate: "Highest sustained rate (operations/sec)", PerSecond;
+    PassiveIo: "Database I/O of a copy over that of its active side", None;
+    IoErrors: "I/O errors", None;
+    WrongRecords: "Records with wrong content", None;
+    BadPagesInBackup: "Bad pages read by the backup", None;
+    LogsReplayed: "Logs replayed of each database", None;
+    CopiesFailed: "Copies that could not follow", None;
+    BadPagesInScan: "Bad pages seen by the checksum scan", None;
+    BadPagesAfterTest: "Bad pages and log segments", None;
+    MeasuredEnough: "Measured enough (doubts)", None;
+    HostsLost: "Hosts that were lost", None;
+    HostsWithoutResult: "Hosts without a result", None;
+    StartSkew: "Start skew (% of the measured time)", None;
+    ClockMovement: "Movement of a wall clock (% of the measured time)", None;
+    CommonTime: "Common time of all hosts (% of the shortest measured time)", None;
+    HostVerdicts: "Hosts whose own verdict is not a pass", None;
+}
+
+impl RuleKind {
+    /// Returns the title of rules of this kind.
+    pub fn title(self) -> &'static str {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, title, _)| title)
+    }
+
+    /// Returns the unit of the limit and of the measured value.
+    pub fn unit(self) -> Unit {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or(Unit::None, |(.., unit)| *unit)
+    }
+
+    /// Returns the kind of a rule in a result that was written before kinds were stored.
+    fn from_title(title: &str) -> RuleKind {
+        KINDS.iter().find(|(_, known, _)| *known == title).map_or(RuleKind::Other, |(kind, ..)| *kind)
+    }
+}
 
 impl VerdictRule {
     /// Creates a rule that is met if `measured` is at most `limit`.
-    pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
-        let passed = measured <= limit;
-        VerdictRule {
-            name: name.into(),
-            bound: RuleBound::AtMost,
-            limit,
-            measured,
-            passed,
-            judged: true,
-            note,
-        }
+    pub fn at_most(kind: RuleKind, limit: f64, measured: f64, note: String) -> VerdictRule {
+        VerdictRule::new(kind, RuleBound::AtMost, limit, measured, note)
     }
 
     /// Creates a rule that is met if `measured` is at least `limit`.
-    pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
-        let passed = measured >= limit;
-        VerdictRule {
-            name: name.into(),
-            bound: RuleBound::AtLeast,
-            limit,
-            measured,
-            passed,
-            judged: true,
-            note,
-        }
+    pub fn at_least(kind: RuleKind, limit: f64, measured: f64, note: String) -> VerdictRule {
+        VerdictRule::new(kind, RuleBound::AtLeast, limit, measured, note)
+    }
+
+    fn new(kind: RuleKind, bound: RuleBound, limit: f64, measured: f64, note: String) -> VerdictRule {
+        let passed = match bound {
+            RuleBound::AtMost => measured <= limit,
+            RuleBound::AtLeast => measured >= limit,
+        };
+        let name = kind.title().to_string();
+        VerdictRule { kind, name, bound, limit, measured, passed, judged: true, note }
+    }
+
+    /// Returns the kind of the rule.
+    pub fn kind(&self) -> RuleKind {
+        if self.kind == RuleKind::Other { RuleKind::from_title(&self.name) } else { self.kind }
     }
 
     /// Returns the state of the rule.
@@ -114,3 +180,7 @@ impl VerdictRule {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

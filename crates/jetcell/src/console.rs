@@ -1,11 +1,12 @@
 //! Writes to standard output and standard error. The command exits quietly if the reader has closed the pipe.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines};
-use jetcell_report::fold;
+use jetcell_report::{StyledText, fold};
 
-use crate::colour::colour_verdicts;
+use crate::colour::with_escape_sequences;
 use crate::outcome::CommandError;
 pub use crate::terminal::{print_note, width};
 
@@ -14,15 +15,19 @@ pub fn print(text: &str) {
     print_unescaped(&printable_lines(text));
 }
 
-/// Prints human-readable text. Lines that are wider than the terminal are wrapped between words, and verdicts are
-/// coloured.
-pub fn print_wrapped(text: &str) {
-    print_unescaped(&colour_verdicts(&fold(&printable_lines(text), width())));
+/// Prints human-readable text. Lines that are wider than the terminal are wrapped between words.
+pub fn print_wrapped(text: impl Into<StyledText>) {
+    print_styled(&text.into().fold(width()));
 }
 
-/// Prints human-readable text whose lines already fit the terminal. Verdicts are coloured.
+/// Prints human-readable text whose lines already fit the terminal.
+pub fn print_styled(text: &StyledText) {
+    print_coloured(&with_escape_sequences(text));
+}
+
+/// Prints text that contains escape sequences for colours, which are removed unless standard output has colours.
 pub fn print_coloured(text: &str) {
-    print_unescaped(&colour_verdicts(&printable_lines(text)));
+    write_or_exit(&mut anstream::stdout().lock(), text);
 }
 
 /// Prints JSON whose strings may contain text from files.
@@ -40,15 +45,35 @@ pub fn print_json_or_text(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print_wrapped(text) }
 }
 
+/// Prints a result as JSON with [`print_json`], or as human-readable text with [`print_wrapped`]. A line end is added
+/// if there is none.
+pub fn print_result<J: Display, T: Into<StyledText>>(
+    is_json: bool,
+    json: impl FnOnce() -> J,
+    text: impl FnOnce() -> T,
+) {
+    let line_end = |text: &str| if text.ends_with('\n') { "" } else { "\n" };
+    if is_json {
+        let json = json().to_string();
+        print_json(&(json.clone() + line_end(&json)));
+    } else {
+        let mut text = text().into();
+        text += line_end(text.as_str());
+        print_wrapped(text);
+    }
+}
+
 /// Prints text that was generated entirely by this program, and may therefore include escape sequences.
 ///
 /// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
 /// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error. The exit is
 /// immediate, because threads of a load or a check may be printing.
 pub fn print_unescaped(text: &str) {
-    let mut out = io::stdout().lock();
+    write_or_exit(&mut io::stdout().lock(), text);
+}
+
+fn write_or_exit(out: &mut impl Write, text: &str) {
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        drop(out);
         std::process::exit(CommandError::from_output(&error).print() as i32);
     }
 }

@@ -245,13 +245,7 @@ fn main() -> ExitCode {
         // Clap also returns help and version output as errors.
         Err(error) if !error.use_stderr() => {
             colour::set_colour(requested_colour());
-            console::print_unescaped(
-                &(if colour::is_enabled() {
-                    error.render().ansi().to_string()
-                } else {
-                    error.render().to_string()
-                }),
-            );
+            console::print_coloured(&error.render().ansi().to_string());
             return ExitCode::SUCCESS;
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -1,7 +1,7 @@
 //! The verdict on a fleet, which checks that all hosts measured at the same time and that each host meets its own
 //! rules.
 
-use jetcell_workload::{Verdict, VerdictRule};
+use jetcell_workload::{RuleKind, Verdict, VerdictRule};
 
 use super::rows::HostOutcome;
 use super::{FleetVerdict, HostRow};
@@ -58,9 +58,9 @@ fn highest(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option
 
 /// Creates a rule that is met if the condition is true for no host. It names the hosts for which the condition is
 /// true.
-fn rule_for_no_host(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> VerdictRule {
+fn rule_for_no_host(kind: RuleKind, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> VerdictRule {
     let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(display_name).collect();
-    VerdictRule::at_most(name, 0.0, names.len() as f64, names.join(", "))
+    VerdictRule::at_most(kind, 0.0, names.len() as f64, names.join(", "))
 }
 
 /// Returns the verdict, its reason, and all rules.
@@ -69,8 +69,8 @@ pub(super) fn judge(
     hosts: &[HostRow],
     window: &CommonMeasurementWindow,
 ) -> (FleetVerdict, String, Vec<VerdictRule>) {
-    let lost = rule_for_no_host("Hosts that were lost", hosts, |host| host.lost.is_some());
-    let failed = rule_for_no_host("Hosts without a result", hosts, |host| {
+    let lost = rule_for_no_host(RuleKind::HostsLost, hosts, |host| host.lost.is_some());
+    let failed = rule_for_no_host(RuleKind::HostsWithoutResult, hosts, |host| {
         host.lost.is_none() && host.outcome != HostOutcome::Completed
     });
     // A host's clock offset is accurate to within half of the round-trip time.
@@ -81,24 +81,21 @@ pub(super) fn judge(
     let moved_seconds = |host: &HostRow| Some(host.clock?.moved_ms / 1e3);
     let mut together = Vec::new();
     if window.shortest_seconds > 0.0 {
-        let at_most = |name: &str, value: Option<(f64, String)>| {
+        let at_most = |kind: RuleKind, value: Option<(f64, String)>| {
             value.map(|(seconds, note)| {
-                VerdictRule::at_most(name, MAX_SKEW_PERCENT, window.percent(seconds), note)
+                VerdictRule::at_most(kind, MAX_SKEW_PERCENT, window.percent(seconds), note)
             })
         };
-        together.extend(at_most("Start skew (% of the measured time)", highest(hosts, skew_seconds)));
-        together.extend(at_most(
-            "Movement of a wall clock (% of the measured time)",
-            highest(hosts, moved_seconds),
-        ));
+        together.extend(at_most(RuleKind::StartSkew, highest(hosts, skew_seconds)));
+        together.extend(at_most(RuleKind::ClockMovement, highest(hosts, moved_seconds)));
         together.push(VerdictRule::at_least(
-            "Common time of all hosts (% of the shortest measured time)",
+            RuleKind::CommonTime,
             MIN_OVERLAP_PERCENT,
             window.percent(window.overlap_seconds),
             String::new(),
         ));
     }
-    let broken = rule_for_no_host("Hosts whose own verdict is not a pass", hosts, |host| {
+    let broken = rule_for_no_host(RuleKind::HostVerdicts, hosts, |host| {
         host.verdict.is_some_and(|verdict| verdict != Verdict::Pass)
     });
     let (verdict, reason) = match fleet.stop_reason() {

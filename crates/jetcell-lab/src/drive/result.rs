@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use jetcell_host::Evidence;
 use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
-use jetcell_workload::measurement::ConfidenceInterval;
+use jetcell_workload::measurement::{Change, ConfidenceInterval, winner};
 use serde::{Deserialize, Serialize};
 
 use super::measurement::StepMeasurement;
 use super::preconditioning::Preconditioning;
 use super::step::TestStep;
 use super::target::{TargetKind, TestTarget};
-use crate::difference::{Difference, winner};
 
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -173,7 +172,7 @@ pub struct TargetStepResult {
     /// 95 % confidence interval of the mean, if there are at least two repetitions.
     pub interval: Option<ConfidenceInterval>,
     /// Difference from the first target.
-    pub difference: Option<Difference>,
+    pub difference: Option<Change>,
     /// Results of the repetitions, in order.
     pub repetitions: Vec<StepMeasurement>,
 }
@@ -186,12 +185,12 @@ impl StepResult {
             .map(|target| target.iter().filter_map(|one| one.figure(&step)).collect())
             .collect();
         let base = figures.first().cloned().unwrap_or_default();
-        let winner = winner(step.unit.lower_is_better(), &figures);
+        let winner = winner(step.unit.better(), &figures);
         let step_figure = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
             (!values.is_empty()).then(|| TargetStepResult {
                 mean: values.iter().sum::<f64>() / values.len() as f64,
                 interval: ConfidenceInterval::from_values(values),
-                difference: if at == 0 { None } else { Difference::between(&base, values) },
+                difference: if at == 0 { None } else { Change::paired(&base, values) },
                 repetitions,
             })
         };

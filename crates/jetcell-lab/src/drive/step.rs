@@ -1,5 +1,7 @@
 //! The steps of a drive test, in order.
 
+use jetcell_input::Unit;
+use jetcell_workload::measurement::BetterDirection;
 use serde::{Deserialize, Serialize};
 
 use super::load::AccessPattern;
@@ -59,16 +61,22 @@ pub enum StepUnit {
 impl StepUnit {
     /// Returns the unit's name in the stored result.
     pub fn name(self) -> &'static str {
-        match self {
-            StepUnit::MibPerSecond => "MiB/s",
-            StepUnit::Iops => "IOPS",
-            StepUnit::Milliseconds => "ms",
-        }
+        Unit::from(self).name()
     }
 
-    /// Returns true if a smaller figure is better.
-    pub fn lower_is_better(self) -> bool {
-        self == StepUnit::Milliseconds
+    /// Returns whether higher or lower figures are better.
+    pub fn better(self) -> BetterDirection {
+        if self == StepUnit::Milliseconds { BetterDirection::Lower } else { BetterDirection::Higher }
+    }
+}
+
+impl From<StepUnit> for Unit {
+    fn from(unit: StepUnit) -> Unit {
+        match unit {
+            StepUnit::MibPerSecond => Unit::MebibytesPerSecond,
+            StepUnit::Iops => Unit::Iops,
+            StepUnit::Milliseconds => Unit::Milliseconds,
+        }
     }
 }
 

@@ -166,7 +166,10 @@ mod tests {
         for step in &found.steps {
             let Some(b) = step.figures[1].as_ref() else { panic!("{} is missing", step.step.name) };
             let difference = b.difference.unwrap();
-            let expected = match (step.step.unit.lower_is_better(), step.step.name.as_str()) {
+            let expected = match (
+                step.step.unit.better() == jetcell_workload::measurement::BetterDirection::Lower,
+                step.step.name.as_str(),
+            ) {
                 // Syncs take no time on this drive.
                 (_, "sync") => continue,
                 (true, _) => -20.0,

@@ -1,7 +1,9 @@
 //! Summary rows: the quantities measured on each drive.
 
 use jetcell_workload::RunResult;
-use jetcell_workload::measurement::{BetterDirection, ConfidenceInterval};
+use jetcell_workload::measurement::{
+    BetterDirection, Change, ConfidenceInterval, RepeatedFigure, Repetitions,
+};
 use jetcell_workload::result::InstanceRow;
 use serde::Serialize;
 
@@ -23,8 +25,8 @@ pub struct DriveRow {
     pub advantages: Vec<Option<f64>>,
     /// Number of steps that the row combines.
     pub steps: usize,
-    /// Number of undecided steps, summed over the drives. A step is undecided if the 95 % confidence intervals
-    /// overlap or it ran only once, so noise could explain the difference.
+    /// Number of undecided steps, summed over the drives. A step is undecided if the difference is not significant or
+    /// it ran only once, so noise could explain the difference.
     pub undecided_steps: usize,
     /// True if the row is included in the mean advantage.
     pub in_mean: bool,
@@ -36,18 +38,15 @@ impl DriveRow {
         title: &str,
         unit: &str,
         better: BetterDirection,
-        values: &[Option<(f64, Option<ConfidenceInterval>)>],
+        values: &[Option<(f64, Option<RepeatedFigure>)>],
         in_mean: bool,
     ) -> Option<DriveRow> {
         let base = values.first().copied().flatten()?;
         let mut undecided_steps = 0;
-        let advantage = |(at, value): (usize, &Option<(f64, Option<ConfidenceInterval>)>)| {
+        let advantage = |(at, value): (usize, &Option<(f64, Option<RepeatedFigure>)>)| {
             let (figure, interval) = value.filter(|_| at > 0)?;
-            let apart = |one: ConfidenceInterval, other: ConfidenceInterval| {
-                (one.mean - other.mean).abs() > one.half_width + other.half_width
-            };
-            undecided_steps +=
-                usize::from(!base.1.zip(interval).is_some_and(|(one, other)| apart(one, other)));
+            let change = base.1.zip(interval).and_then(|(base, other)| Change::independent(base, other));
+            undecided_steps += usize::from(!change.is_some_and(|change| change.significant));
             better.percent(base.0, figure)
         };
         let advantages: Vec<Option<f64>> = values.iter().enumerate().map(advantage).collect();
@@ -87,11 +86,11 @@ impl DriveRow {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunFigures {
     /// Database reads and writes per second.
-    pub transactional_iops: (f64, Option<ConfidenceInterval>),
+    pub transactional_iops: (f64, Option<RepeatedFigure>),
     /// Mean latency of database reads in milliseconds.
-    pub database_read_ms: Option<(f64, Option<ConfidenceInterval>)>,
+    pub database_read_ms: Option<(f64, Option<RepeatedFigure>)>,
     /// Mean latency of log writes in milliseconds.
-    pub log_write_ms: Option<(f64, Option<ConfidenceInterval>)>,
+    pub log_write_ms: Option<(f64, Option<RepeatedFigure>)>,
 }
 
 impl RunFigures {
@@ -99,25 +98,25 @@ impl RunFigures {
     pub fn from_run(run: &RunResult) -> RunFigures {
         let repetitions = run.analysis.repetitions.as_ref();
         let slowest = |value: fn(&InstanceRow) -> f64| run.instances.iter().map(value).fold(0.0, f64::max);
+        let repeated = |interval: fn(&Repetitions) -> ConfidenceInterval| {
+            repetitions.map(|all| RepeatedFigure { interval: interval(all), repetitions: all.each.len() })
+        };
         RunFigures {
-            transactional_iops: (
-                run.achieved_transactional_iops,
-                repetitions.map(|all| all.transactional_iops),
-            ),
+            transactional_iops: (run.achieved_transactional_iops, repeated(|all| all.transactional_iops)),
             database_read_ms: Some((
                 slowest(|row| row.database_reads_average_latency_ms),
-                repetitions.map(|all| all.database_read_ms),
+                repeated(|all| all.database_read_ms),
             )),
             log_write_ms: Some((
                 slowest(|row| row.log_writes_average_latency_ms),
-                repetitions.map(|all| all.log_write_ms),
+                repeated(|all| all.log_write_ms),
             )),
         }
     }
 }
 
 /// Function that selects one figure from a run's figures.
-type RunFigureSelector = fn(&RunFigures) -> Option<(f64, Option<ConfidenceInterval>)>;
+type RunFigureSelector = fn(&RunFigures) -> Option<(f64, Option<RepeatedFigure>)>;
 
 /// Returns the rows for the drives' performance tests. Latencies are not included in the mean, because with a fixed
 /// number of threads they follow from the rate.
@@ -154,14 +153,13 @@ pub fn test_rows(tests: &[Option<(&DriveTest, usize)>]) -> Vec<DriveRow> {
             let (test, target) = (*one)?;
             let found = test.steps.iter().find(|other| other.step.name == step.step.name)?;
             let figure = found.figures.get(target)?.as_ref()?;
-            Some((figure.mean, figure.interval))
+            let repetitions = figure.repetitions.len();
+            Some((figure.mean, figure.interval.map(|interval| RepeatedFigure { interval, repetitions })))
         };
         let values: Vec<_> = tests.iter().map(value).collect();
-        let better =
-            if step.step.unit.lower_is_better() { BetterDirection::Lower } else { BetterDirection::Higher };
-        let Some(row) =
-            DriveRow::from_figures(&step.step.title, step.step.unit.name(), better, &values, true)
-        else {
+        let unit = step.step.unit;
+        let row = DriveRow::from_figures(&step.step.title, unit.name(), unit.better(), &values, true);
+        let Some(row) = row else {
             continue;
         };
         let title = group(step);
@@ -190,10 +188,13 @@ fn group(step: &StepResult) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jetcell_workload::measurement::ConfidenceInterval;
+
     use super::*;
 
-    fn around(mean: f64, half_width: f64) -> Option<(f64, Option<ConfidenceInterval>)> {
-        Some((mean, Some(ConfidenceInterval { mean, half_width })))
+    fn around(mean: f64, half_width: f64) -> Option<(f64, Option<RepeatedFigure>)> {
+        let interval = ConfidenceInterval { mean, half_width };
+        Some((mean, Some(RepeatedFigure { interval, repetitions: 5 })))
     }
 
     #[test]
@@ -203,9 +204,9 @@ mod tests {
         assert_eq!(rate.advantages[0], None);
         assert!((rate.advantages[1].unwrap() - 17.9).abs() < 1e-9 && rate.advantages[2].is_none());
         assert_eq!((rate.undecided_steps, rate.figures[2]), (0, None));
-        let latency = row(BetterDirection::Lower, &[around(17.6, 3.0), around(12.0, 3.0)]);
+        let latency = row(BetterDirection::Lower, &[around(17.6, 7.0), around(12.0, 7.0)]);
         assert!((latency.advantages[1].unwrap() - 31.818).abs() < 1e-3);
-        assert_eq!(latency.undecided_steps, 1, "the intervals overlap");
+        assert_eq!(latency.undecided_steps, 1, "the difference is not significant");
         assert_eq!(
             DriveRow::from_figures("t", "u", BetterDirection::Lower, &[None, around(1.0, 0.0)], true),
             None

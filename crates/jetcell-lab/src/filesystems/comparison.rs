@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use jetcell_host::Evidence;
 use jetcell_host::machine::DirectoryStorage;
-use jetcell_workload::measurement::ConfidenceInterval;
+use jetcell_workload::measurement::{Change, ConfidenceInterval, winner};
 use serde::Serialize;
 
 use super::rows::ComparedMetric;
 use super::specification::FilesystemSpecification;
-use crate::difference::{Difference, winner};
 
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -84,7 +83,7 @@ pub struct MetricResult {
     /// 95 % confidence interval of each mean. `None` if there was only one turn.
     pub intervals: Vec<Option<ConfidenceInterval>>,
     /// Difference between each directory and the first, with the sign defined by [`FilesystemComparison::signs`].
-    pub differences: Vec<Option<Difference>>,
+    pub differences: Vec<Option<Change>>,
     /// Index of the directory that is significantly better than every other directory.
     pub winner: Option<usize>,
 }
@@ -192,7 +191,7 @@ fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
 fn is_precise(turns: &[Vec<f64>], percent: f64) -> bool {
     let Some((base, others)) = turns.split_first() else { return false };
     let narrow = |other: &Vec<f64>| {
-        let half = Difference::between(base, other).and_then(|difference| difference.half_width);
+        let half = Change::paired(base, other).and_then(|change| change.half_width);
         half.is_some_and(|half| half <= percent)
     };
     others.iter().all(narrow)
@@ -202,24 +201,16 @@ impl MetricResult {
     fn new(row: ComparedMetric, turns: Vec<Vec<f64>>) -> MetricResult {
         let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let base = turns.first().cloned().unwrap_or_default();
-        let turned = |difference: Difference| Difference {
-            percent: row.better.signed_change(difference.percent),
-            ..difference
-        };
         let difference = |(at, values): (usize, &Vec<f64>)| {
-            (at > 0).then(|| Difference::between(&base, values).map(turned)).flatten()
-        };
-        let lower = match row.better {
-            jetcell_workload::measurement::BetterDirection::Higher => Some(false),
-            jetcell_workload::measurement::BetterDirection::Lower => Some(true),
-            jetcell_workload::measurement::BetterDirection::Neither => None,
+            let change = Change::paired(&base, values).filter(|_| at > 0)?;
+            Some(change.improvement(row.better))
         };
         MetricResult {
             row,
             means: turns.iter().map(mean).collect(),
             intervals: turns.iter().map(|values| ConfidenceInterval::from_values(values)).collect(),
             differences: turns.iter().enumerate().map(difference).collect(),
-            winner: lower.and_then(|lower| winner(lower, &turns)),
+            winner: winner(row.better, &turns),
             turns,
         }
     }

@@ -1,5 +1,6 @@
 //! The compared figures: those in Jetstress's table, plus CPU time.
 
+use jetcell_input::Unit;
 use jetcell_workload::measurement::BetterDirection;
 use jetcell_workload::result::{InstanceRow, RunResult};
 use serde::Serialize;
@@ -12,7 +13,7 @@ pub struct ComparedMetric {
     /// Human-readable title.
     pub title: &'static str,
     /// Unit of the figure.
-    pub unit: &'static str,
+    pub unit: Unit,
     /// Whether higher or lower figures are better.
     pub better: BetterDirection,
 }
@@ -20,7 +21,7 @@ pub struct ComparedMetric {
 pub(crate) const fn row(
     name: &'static str,
     title: &'static str,
-    unit: &'static str,
+    unit: Unit,
     better: BetterDirection,
 ) -> ComparedMetric {
     ComparedMetric { name, title, unit, better }
@@ -28,20 +29,20 @@ pub(crate) const fn row(
 
 /// All rows, in table order.
 pub const ROWS: [ComparedMetric; 14] = [
-    row("achieved_transactional_iops", "Transactional I/O", "1/s", BetterDirection::Higher),
-    row("db_reads_avg_latency_ms", "Database read latency", "ms", BetterDirection::Lower),
-    row("db_writes_avg_latency_ms", "Database write latency", "ms", BetterDirection::Lower),
-    row("db_reads_per_sec", "Database reads", "1/s", BetterDirection::Higher),
-    row("db_writes_per_sec", "Database writes", "1/s", BetterDirection::Higher),
-    row("db_reads_avg_bytes", "Bytes of a database read", "bytes", BetterDirection::Neither),
-    row("db_writes_avg_bytes", "Bytes of a database write", "bytes", BetterDirection::Neither),
-    row("log_reads_avg_latency_ms", "Log read latency", "ms", BetterDirection::Lower),
-    row("log_writes_avg_latency_ms", "Log write latency", "ms", BetterDirection::Lower),
-    row("log_reads_per_sec", "Log reads", "1/s", BetterDirection::Higher),
-    row("log_writes_per_sec", "Log writes", "1/s", BetterDirection::Higher),
-    row("log_reads_avg_bytes", "Bytes of a log read", "bytes", BetterDirection::Neither),
-    row("log_writes_avg_bytes", "Bytes of a log write", "bytes", BetterDirection::Neither),
-    row("avg_processor_time_pct", "Processor", "%", BetterDirection::Lower),
+    row("achieved_transactional_iops", "Transactional I/O", Unit::PerSecond, BetterDirection::Higher),
+    row("db_reads_avg_latency_ms", "Database read latency", Unit::Milliseconds, BetterDirection::Lower),
+    row("db_writes_avg_latency_ms", "Database write latency", Unit::Milliseconds, BetterDirection::Lower),
+    row("db_reads_per_sec", "Database reads", Unit::PerSecond, BetterDirection::Higher),
+    row("db_writes_per_sec", "Database writes", Unit::PerSecond, BetterDirection::Higher),
+    row("db_reads_avg_bytes", "Bytes of a database read", Unit::Bytes, BetterDirection::Neither),
+    row("db_writes_avg_bytes", "Bytes of a database write", Unit::Bytes, BetterDirection::Neither),
+    row("log_reads_avg_latency_ms", "Log read latency", Unit::Milliseconds, BetterDirection::Lower),
+    row("log_writes_avg_latency_ms", "Log write latency", Unit::Milliseconds, BetterDirection::Lower),
+    row("log_reads_per_sec", "Log reads", Unit::PerSecond, BetterDirection::Higher),
+    row("log_writes_per_sec", "Log writes", Unit::PerSecond, BetterDirection::Higher),
+    row("log_reads_avg_bytes", "Bytes of a log read", Unit::Bytes, BetterDirection::Neither),
+    row("log_writes_avg_bytes", "Bytes of a log write", Unit::Bytes, BetterDirection::Neither),
+    row("avg_processor_time_pct", "Processor", Unit::Percent, BetterDirection::Lower),
 ];
 
 type InstanceFigure = fn(&InstanceRow) -> f64;

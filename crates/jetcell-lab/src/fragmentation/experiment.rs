@@ -1,6 +1,7 @@
 //! Measures what fragmentation costs on a drive. The same database, once contiguous and once scattered, is read by a
 //! scan and by a backup, and used under the mail load.
 
+use jetcell_input::Unit;
 use std::io;
 use std::path::Path;
 use std::thread;
@@ -9,10 +10,9 @@ use std::time::Instant;
 use jetcell_input::number::{MIB, decimal, signed};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 use jetcell_workload::fragmentation::Fragmentation;
-use jetcell_workload::measurement::BetterDirection;
+use jetcell_workload::measurement::{BetterDirection, Change};
 use serde::Serialize;
 
-use crate::difference::Difference;
 use crate::filesystems::{ComparedMetric, FilesystemComparison, ROWS, row};
 
 /// Size of each read by the scan or the backup, in bytes.
@@ -21,13 +21,15 @@ const READ_BYTES: u64 = 256 << 10;
 const BACKUP_DEPTH: u64 = 8;
 /// Rows of the mail load, followed by the two rates from [`read_rates`].
 pub const EXPERIMENT_ROWS: [ComparedMetric; ROWS.len() + 2] = {
-    let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", BetterDirection::Higher); ROWS.len() + 2];
+    let mut rows =
+        [row("scan_mib_per_sec", "Scan", Unit::MebibytesPerSecond, BetterDirection::Higher); ROWS.len() + 2];
     let mut at = 0;
     while at < ROWS.len() {
         rows[at] = ROWS[at];
         at += 1;
     }
-    rows[ROWS.len() + 1] = row("backup_mib_per_sec", "Backup", "MiB/s", BetterDirection::Higher);
+    rows[ROWS.len() + 1] =
+        row("backup_mib_per_sec", "Backup", Unit::MebibytesPerSecond, BetterDirection::Higher);
     rows
 };
 
@@ -62,7 +64,7 @@ impl DefragmentationExperiment {
 /// Derives the answer from the differences. A difference within the noise counts as no difference, but the answer
 /// states its upper bound.
 fn answer(comparison: &FilesystemComparison) -> String {
-    let find_difference = |name: &str| -> Option<Difference> {
+    let find_difference = |name: &str| -> Option<Change> {
         let row = comparison.rows.iter().find(|row| row.row.name == name)?;
         row.differences.get(1).copied().flatten().filter(|found| found.half_width.is_some())
     };
@@ -72,8 +74,8 @@ fn answer(comparison: &FilesystemComparison) -> String {
          with more turns."
             .into();
     };
-    let is_slower = |found: &Difference| found.significant && found.percent < 0.0;
-    let shown = |found: &Difference| {
+    let is_slower = |found: &Change| found.significant && found.percent < 0.0;
+    let shown = |found: &Change| {
         format!("{} % ± {} %", signed(found.percent), decimal(found.half_width.unwrap_or_default(), 1))
     };
     let verdict = match (is_slower(&load), is_slower(&scan), is_slower(&backup)) {

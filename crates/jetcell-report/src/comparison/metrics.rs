@@ -1,11 +1,15 @@
 //! The figures that a comparison shows, and its charts.
 
+use jetcell_input::Unit::{
+    self, Count, Joules, Kibibytes, MebibytesPerSecond, Milliseconds, PerLog, PerSecond, Percent, Ratio,
+    Seconds,
+};
 use std::collections::BTreeSet;
 
 use jetcell_input::number::MIB;
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{
-    ConfidenceInterval, InstanceSample, LatencySummary, Repetitions, Sample,
+    ConfidenceInterval, InstanceSample, LatencySummary, RepeatedFigure, Repetitions, Sample,
 };
 use jetcell_workload::result::{
     BackupTestResult, InstanceRow, MissingLogAmount, RecoveryTestResult, ReplayedDatabase, ReplicationPart,
@@ -38,14 +42,14 @@ const MAX: PercentileColumn = ("max", |summary| summary.max, None);
 pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
     let measured = |run: &RunResult| run.measured_seconds > 0.0 || run.backup.is_some();
     let metric = |name: &str,
-                  unit: &str,
+                  unit: Unit,
                   better: BetterDirection,
                   value: &dyn Fn(&RunResult) -> Option<MetricValue>| {
         let value = |run: &&RunResult| measured(run).then(|| value(run)).flatten();
         let finite = |value: &MetricValue| value.figure.is_finite();
         ComparisonMetric {
             name: name.into(),
-            unit: unit.into(),
+            unit,
             better,
             values: runs.iter().map(|run| value(run).filter(finite)).collect(),
         }
@@ -63,56 +67,68 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
     };
     let load = |run: &RunResult| run.measured_seconds > 0.0;
     let mut all = vec![
-        metric("Backup, each database", "MiB/s", Higher, &mib(BackupTestResult::rate_per_database)),
-        metric("Backup, all databases", "MiB/s", Higher, &mib(BackupTestResult::rate)),
-        metric("Seconds per log", "s", Lower, &recovery(RecoveryTestResult::seconds_per_log)),
-        metric("Log records replayed", "1/s", Higher, &recovery(RecoveryTestResult::records_per_second)),
-        metric("Replay, reads per log", "per log", Lower, &per_log(|database| database.database_reads)),
-        metric("Replay, writes per log", "per log", Lower, &per_log(|database| database.database_writes)),
-        metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
-        metric("Passive over active I/O, kept, catch-up", "", Lower, &|run| passive_io(run, true, true)),
-        metric("Passive over active I/O, discarded, steady", "", Lower, &|run| passive_io(run, false, false)),
-        metric("Passive over active I/O, discarded, catch-up", "", Lower, &|run| {
+        metric(
+            "Backup, each database",
+            MebibytesPerSecond,
+            Higher,
+            &mib(BackupTestResult::rate_per_database),
+        ),
+        metric("Backup, all databases", MebibytesPerSecond, Higher, &mib(BackupTestResult::rate)),
+        metric("Seconds per log", Seconds, Lower, &recovery(RecoveryTestResult::seconds_per_log)),
+        metric("Log records replayed", PerSecond, Higher, &recovery(RecoveryTestResult::records_per_second)),
+        metric("Replay, reads per log", PerLog, Lower, &per_log(|database| database.database_reads)),
+        metric("Replay, writes per log", PerLog, Lower, &per_log(|database| database.database_writes)),
+        metric("Passive over active I/O, kept, steady", Ratio, Lower, &|run| passive_io(run, true, false)),
+        metric("Passive over active I/O, kept, catch-up", Ratio, Lower, &|run| passive_io(run, true, true)),
+        metric("Passive over active I/O, discarded, steady", Ratio, Lower, &|run| {
+            passive_io(run, false, false)
+        }),
+        metric("Passive over active I/O, discarded, catch-up", Ratio, Lower, &|run| {
             passive_io(run, false, true)
         }),
-        metric("Log missing on a copy, mean", "KiB", Lower, &|run| missing_log(run, |log| log.mean_bytes)),
-        metric("Log missing on a copy, most", "KiB", Lower, &|run| missing_log(run, |log| log.most_bytes)),
-        metric("Transactional I/O", "1/s", Higher, &|run| {
+        metric("Log missing on a copy, mean", Kibibytes, Lower, &|run| {
+            missing_log(run, |log| log.mean_bytes)
+        }),
+        metric("Log missing on a copy, most", Kibibytes, Lower, &|run| {
+            missing_log(run, |log| log.most_bytes)
+        }),
+        metric("Transactional I/O", PerSecond, Higher, &|run| {
             value_with_interval(run, run.achieved_transactional_iops, |all| all.transactional_iops)
                 .filter(|_| load(run))
         }),
-        metric("Operations", "1/s", Higher, &|run| {
+        metric("Operations", PerSecond, Higher, &|run| {
             value_with_interval(run, run.operations.per_second, |all| all.operations_per_second)
                 .filter(|_| load(run))
         }),
     ];
     for (kind, name, percentiles) in LATENCIES {
-        all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
+        all.push(metric(&format!("{name} mean"), Milliseconds, Lower, &|run| mean_latency(run, kind)));
         for (percentile, value, interval) in percentiles {
-            all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
+            all.push(metric(&format!("{name} {percentile}"), Milliseconds, Lower, &|run| {
                 // The samples of a killed run lack percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
-                let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
+                let interval =
+                    repeated.zip(*interval).and_then(|(all, of)| repeated_figure(run, in_ms(of(&all))));
                 Some(MetricValue { figure: value(summary) as f64 / 1000.0, interval })
             }));
         }
     }
     let host = |run: &RunResult| Some(run.analysis.host.clone()).filter(|host| host.seconds > 0.0);
     all.extend([
-        metric("CPU, this test", "%", Lower, &|run| single_value(host(run)?.process_cpu_percent)),
-        metric("CPU, whole machine", "%", Lower, &|run| single_value(host(run)?.cpu_percent)),
-        metric("CPU per 1000 I/O/s", "%", Lower, &|run| {
+        metric("CPU, this test", Percent, Lower, &|run| single_value(host(run)?.process_cpu_percent)),
+        metric("CPU, whole machine", Percent, Lower, &|run| single_value(host(run)?.cpu_percent)),
+        metric("CPU per 1000 I/O/s", Percent, Lower, &|run| {
             let iops = run.achieved_transactional_iops;
             single_value(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
         }),
-        metric("Written per operation", "KiB", Lower, &written_per_operation),
-        metric("Page-fault stalls", "count", Lower, &|run| single_value(run.page_fault_stalls as f64)),
+        metric("Written per operation", Kibibytes, Lower, &written_per_operation),
+        metric("Page-fault stalls", Count, Lower, &|run| single_value(run.page_fault_stalls as f64)),
     ]);
     // Energies with different scopes are different figures.
     let scopes = runs.iter().filter_map(|run| Some(run.energy.as_ref()?.energy.scope.name()));
     for scope in scopes.collect::<BTreeSet<_>>() {
-        all.push(metric(&format!("Energy per I/O, {scope}"), "J", Lower, &|run| {
+        all.push(metric(&format!("Energy per I/O, {scope}"), Joules, Lower, &|run| {
             let energy = run.energy.as_ref().filter(|energy| energy.energy.scope.name() == scope)?;
             single_value(energy.joules_per_transactional_io?)
         }));
@@ -135,7 +151,14 @@ fn value_with_interval(
     figure: f64,
     of: fn(&Repetitions) -> ConfidenceInterval,
 ) -> Option<MetricValue> {
-    Some(MetricValue { figure, interval: run.analysis.repetitions.as_ref().map(of) })
+    let interval = run.analysis.repetitions.as_ref().map(of);
+    Some(MetricValue { figure, interval: interval.and_then(|interval| repeated_figure(run, interval)) })
+}
+
+/// Returns an interval with the number of the run's repetitions.
+fn repeated_figure(run: &RunResult, interval: ConfidenceInterval) -> Option<RepeatedFigure> {
+    let repetitions = run.analysis.repetitions.as_ref()?.each.len();
+    Some(RepeatedFigure { interval, repetitions })
 }
 
 /// Returns the ratio between a copy's database I/O and its active side's, in one part of a replication test.

@@ -9,8 +9,9 @@ mod metrics;
 mod render;
 mod settings;
 
+use jetcell_input::Unit;
 use jetcell_workload::Verdict;
-use jetcell_workload::measurement::ConfidenceInterval;
+use jetcell_workload::measurement::{Change, RepeatedFigure};
 use jetcell_workload::result::RunResult;
 
 use crate::StoredRun;
@@ -29,15 +30,15 @@ pub struct MetricValue {
     /// Value over the whole measured time.
     pub figure: f64,
     /// 95 % confidence interval of the mean over the repetitions, if the run was repeated.
-    pub interval: Option<ConfidenceInterval>,
+    pub interval: Option<RepeatedFigure>,
 }
 
-/// Whether the confidence intervals of two values show that the values differ.
+/// Whether the repetitions of two values show that the values differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceFinding {
-    /// The intervals do not overlap.
+    /// The difference is significant.
     Different,
-    /// The intervals overlap, so they do not show a difference. There may still be one.
+    /// The difference is not significant. There may still be one.
     NotShown,
 }
 
@@ -47,7 +48,7 @@ pub struct ComparisonMetric {
     /// Name of the figure.
     pub name: String,
     /// Unit of the figure.
-    pub unit: String,
+    pub unit: Unit,
     /// Whether higher or lower values are better.
     pub better: BetterDirection,
     /// Values, one per run. `None` if a run lacks the figure.
@@ -65,11 +66,11 @@ impl ComparisonMetric {
         self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
-    /// Returns what the two intervals say, or `None` if one of the runs has no interval.
+    /// Returns what the repetitions show, or `None` if one of the runs has none.
     pub fn finding(&self, base: usize, run: usize) -> Option<DifferenceFinding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
-        let overlap = (base.mean - run.mean).abs() <= base.half_width + run.half_width;
-        Some(if overlap { DifferenceFinding::NotShown } else { DifferenceFinding::Different })
+        let significant = Change::independent(base, run)?.significant;
+        Some(if significant { DifferenceFinding::Different } else { DifferenceFinding::NotShown })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Renders a comparison as text, HTML, Markdown, CSV, and JSON.
 
 use jetcell_input::number::signed;
-use jetcell_workload::Verdict;
-use jetcell_workload::measurement::ConfidenceInterval;
+use jetcell_input::{Unit, columns, printable};
+use jetcell_workload::measurement::RepeatedFigure;
 use maud::html as markup;
 use serde_json::{Value as Json, json};
 
@@ -10,10 +10,10 @@ use super::{
     BetterDirection, ComparisonMetric, DifferenceFinding, DifferingSetting, RunComparison, SIGN_EXPLANATION,
     label,
 };
-use crate::number::format_for_unit;
-use crate::table::{ReportCell, ReportColumn, ReportTable};
-use crate::tables::verdict_with_doubts;
-use crate::text_table::{table_text, wrap};
+use crate::styled_text::StyledText;
+use crate::table::{ReportCell, ReportColumn, ReportTable, Tone};
+use crate::tables::verdict_cell;
+use crate::text_table::{table_text, wrap, wrap_styled};
 use crate::{markdown as md, page};
 
 /// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
@@ -26,30 +26,36 @@ const MAX_RUNS_IN_ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
 /// Renders a comparison of up to eight runs as text with at most `width` characters per line.
-pub fn text(comparison: &RunComparison, width: usize) -> String {
+pub fn text(comparison: &RunComparison, width: usize) -> StyledText {
     let width = width.min(MAX_LINE_WIDTH);
-    let shown = |table: &ReportTable| table_text(table, width) + "\n";
-    let wrapped = |mark: &str, text: &str| wrap(&format!("  {mark}"), text, width);
+    let mut out = StyledText::new();
+    let add = |out: &mut StyledText, table: &ReportTable| {
+        out.append(table_text(table, width));
+        *out += "\n";
+    };
     let mut runs = runs(comparison);
     for cell in runs.rows.iter_mut().filter_map(|row| row.get_mut(1)) {
-        cell.text = shorten_to_end(&cell.text, width.saturating_sub(40));
+        *cell = shorten_to_end(&cell.text(), width.saturating_sub(40)).into();
     }
-    let mut out = shown(&runs);
-    comparison.warnings.iter().for_each(|line| out += &wrapped("! ", line));
+    add(&mut out, &runs);
+    for line in &comparison.warnings {
+        let mark = StyledText::from("  ").with("!", Tone::Warning).with(" ", Tone::Neutral);
+        out.append(wrap_styled(mark, &*printable(line), width));
+    }
     for setting in comparison.load.iter().chain(&comparison.environment) {
-        out += &wrapped("  ", &format!("{}: {}", setting.name, runs_by_value(setting)));
+        out += &wrap("    ", &format!("{}: {}", setting.name, runs_by_value(setting)), width);
     }
-    out.push('\n');
-    if comparison.columns.len() <= MAX_RUNS_IN_ONE_TABLE {
-        out += &shown(&figures(comparison, true));
-    } else {
-        out += &shown(&figures(comparison, false));
-        out += &shown(&differences(comparison));
+    out += "\n";
+    let in_one_table = comparison.columns.len() <= MAX_RUNS_IN_ONE_TABLE;
+    add(&mut out, &figures(comparison, in_one_table));
+    if !in_one_table {
+        add(&mut out, &differences(comparison));
     }
     if let Some(table) = intervals(comparison) {
-        out += &shown(&table);
+        add(&mut out, &table);
     }
-    out + &wrapped("", &notes(comparison).join(" "))
+    out += &wrap("  ", &notes(comparison).join(" "), width);
+    out
 }
 
 /// Renders a self-contained HTML page.
@@ -112,7 +118,7 @@ pub fn csv(comparison: &RunComparison) -> String {
             };
             let _ = writer.write_record([
                 metric.name.as_str(),
-                metric.unit.as_str(),
+                metric.unit.name(),
                 better,
                 column.name.as_str(),
                 number(Some(value.figure)).as_str(),
@@ -141,7 +147,7 @@ pub fn json(comparison: &RunComparison) -> String {
     let metric = |metric: &ComparisonMetric| {
         json!({
             "name": metric.name,
-            "unit": metric.unit,
+            "unit": metric.unit.name(),
             "better": metric.better,
             "values": (0..comparison.columns.len()).map(|run| value(metric, run)).collect::<Vec<_>>(),
         })
@@ -192,8 +198,8 @@ fn notes(comparison: &RunComparison) -> Vec<String> {
     let mut notes = vec![format!("The base is {}. {SIGN_EXPLANATION}", label(comparison.base))];
     if intervals(comparison).is_some() {
         notes.push(
-            "Each interval contains the mean of the repetitions with 95 % confidence. If two intervals \
-             overlap, the difference is not shown to be real and is in parentheses."
+            "Each interval contains the mean of the repetitions with 95 % confidence. A difference that noise \
+             could explain (Welch's t test, 95 %) is in parentheses."
                 .into(),
         );
     }
@@ -203,8 +209,7 @@ fn notes(comparison: &RunComparison) -> Vec<String> {
 fn runs(comparison: &RunComparison) -> ReportTable {
     let row = |(number, column): (usize, &super::ComparedRun)| {
         let base = if number == comparison.base { "base" } else { "" };
-        let words = verdict_with_doubts(column.verdict, column.doubts.len());
-        let verdict = ReportCell::with_judgement(words, column.verdict == Verdict::Pass);
+        let verdict = verdict_cell(column.verdict, column.doubts.len());
         let measured = jetcell_input::time::duration_text(column.measured_seconds);
         vec![label(number).into(), column.name.as_str().into(), base.into(), verdict, measured.into()]
     };
@@ -217,9 +222,9 @@ fn figures(comparison: &RunComparison, with_differences: bool) -> ReportTable {
     let base = comparison.base;
     let mut table = ReportTable::numbers("Figures", "Figure", []);
     for run in 0..comparison.columns.len() {
-        table.columns.push(number_column(label(run)));
+        table.columns.push(ReportColumn::numbers(label(run)));
         if with_differences && run != base {
-            table.columns.push(number_column("diff %".into()));
+            table.columns.push(ReportColumn::numbers("diff %"));
         }
     }
     table.rows(comparison.metrics.iter().map(|metric| {
@@ -228,7 +233,7 @@ fn figures(comparison: &RunComparison, with_differences: bool) -> ReportTable {
             row.push(
                 metric
                     .value(run)
-                    .map_or_else(|| "–".into(), |value| format_for_unit(&metric.unit, value.figure).into()),
+                    .map_or_else(ReportCell::missing, |value| ReportCell::figure(metric.unit, value.figure)),
             );
             if with_differences && run != base {
                 row.push(difference(metric, base, run));
@@ -242,7 +247,7 @@ fn figures(comparison: &RunComparison, with_differences: bool) -> ReportTable {
 fn differences(comparison: &RunComparison) -> ReportTable {
     let others = || (0..comparison.columns.len()).filter(|run| *run != comparison.base);
     let mut table = ReportTable::numbers("Differences", "Difference in %", []);
-    table.columns.extend(others().map(label).map(number_column));
+    table.columns.extend(others().map(label).map(ReportColumn::numbers));
     table.rows(comparison.metrics.iter().map(|metric| {
         let cells = others().map(|run| difference(metric, comparison.base, run));
         std::iter::once(name(metric).into()).chain(cells).collect()
@@ -260,11 +265,7 @@ fn intervals(comparison: &RunComparison) -> Option<ReportTable> {
             let Some(finding) = metric.finding(comparison.base, run) else { continue };
             let interval = |run: usize| {
                 let (low, high) = metric.value(run)?.interval.map(interval_bounds)?;
-                Some(format!(
-                    "{} … {}",
-                    format_for_unit(&metric.unit, low),
-                    format_for_unit(&metric.unit, high)
-                ))
+                Some(format!("{} … {}", metric.unit.format(low), metric.unit.format(high)))
             };
             let (own, base) = (interval(run), interval(comparison.base));
             let cells = [name(metric), label(run), own.unwrap_or_default(), base.unwrap_or_default()];
@@ -275,19 +276,16 @@ fn intervals(comparison: &RunComparison) -> Option<ReportTable> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn number_column(name: String) -> ReportColumn {
-    ReportColumn { name, number: true }
-}
-
 fn name(metric: &ComparisonMetric) -> String {
     let arrow = match metric.better {
         BetterDirection::Higher => '↑',
         BetterDirection::Lower => '↓',
         BetterDirection::Neither => '·',
     };
-    match metric.unit.as_str() {
-        "" | "count" | "per log" => format!("{} {arrow}", metric.name),
-        unit => format!("{} ({unit}) {arrow}", metric.name),
+    match metric.unit {
+        Unit::Count | Unit::PerLog => format!("{} {arrow}", metric.name),
+        unit if unit.name().is_empty() => format!("{} {arrow}", metric.name),
+        unit => format!("{} ({}) {arrow}", metric.name, unit.name()),
     }
 }
 
@@ -311,7 +309,8 @@ const fn finding_word(finding: DifferenceFinding) -> &'static str {
     }
 }
 
-const fn interval_bounds(interval: ConfidenceInterval) -> (f64, f64) {
+const fn interval_bounds(found: RepeatedFigure) -> (f64, f64) {
+    let interval = found.interval;
     (interval.mean - interval.half_width, interval.mean + interval.half_width)
 }
 
@@ -333,9 +332,9 @@ fn runs_by_value(setting: &DifferingSetting) -> String {
 
 /// Returns the end of a name, which is where paths differ.
 fn shorten_to_end(name: &str, width: usize) -> String {
-    let length = name.chars().count();
-    if length <= width {
+    if columns(name) <= width {
         return name.into();
     }
-    std::iter::once('…').chain(name.chars().skip(length + 1 - width)).collect()
+    let mut ends = name.char_indices().filter_map(|(at, _)| name.get(at..));
+    format!("…{}", ends.find(|end| columns(end) < width).unwrap_or_default())
 }

@@ -2,20 +2,21 @@
 
 mod page;
 
-use jetcell_input::number::{decimal, human_bytes, signed, significant};
+use jetcell_input::number::{decimal, human_bytes, significant};
 use jetcell_input::time::duration_text;
-use jetcell_lab::Difference;
+use jetcell_input::{Align, Unit};
 use jetcell_lab::drive::{
     DriveTest, StepMeasurement, StepResult, TargetKind, TargetStepResult, TestedTarget,
 };
+use jetcell_workload::measurement::Change;
 use jetcell_workload::measurement::LatencySummary;
 
 pub use page::drive_test_html;
 
 use crate::markdown::tables_markdown;
-use crate::number::format_for_unit;
-use crate::table::{ReportCell, ReportTable};
-use crate::text_table::{table_text, wrap};
+use crate::styled_text::StyledText;
+use crate::table::{ReportCell, ReportColumn, ReportTable};
+use crate::text_table::tables_text;
 
 /// Explains the marks in the tables.
 const MARK_EXPLANATION: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % \
@@ -23,15 +24,9 @@ const MARK_EXPLANATION: &str = "Differences are in percent of the first target, 
  zero. Of twenty steps without a real difference, one may still be marked by chance.";
 
 /// Renders targets, figures, and remarks for a terminal, with at most `width` characters per line.
-pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
-    let mut out = String::new();
-    for table in tables(test) {
-        out += &format!("{}\n", table.title);
-        out += &table_text(&ReportTable { notes: Vec::new(), ..table }, width);
-        out.push('\n');
-    }
-    notes(test).iter().for_each(|line| out += &wrap("  ", line, width));
-    out
+pub fn drive_test_text(test: &DriveTest, width: usize) -> StyledText {
+    let tables = tables(test).into_iter().map(|table| ReportTable { notes: Vec::new(), ..table });
+    tables_text(&tables.collect::<Vec<_>>(), &notes(test), width)
 }
 
 /// Renders GitHub-flavored Markdown.
@@ -177,16 +172,15 @@ fn costs(test: &DriveTest) -> Option<ReportTable> {
     (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
 }
 
-/// Formats a difference from the first target, such as `+17.9 %`, and its interval.
-pub(crate) fn difference(found: &Difference) -> (String, String) {
-    let interval = found.half_width.map(|half| format!("± {}", format_for_unit("%", half)));
-    (format!("{} %", signed(found.percent)), interval.unwrap_or_default())
+/// Returns a difference from the first target with its interval.
+pub(crate) fn difference(found: &Change) -> ReportCell {
+    ReportCell::figure(Unit::Change, found.percent).within(found.half_width)
 }
 
 /// Formats a name with its difference from the first: `btrfs: -60.3 % ± 51.2`.
-pub(crate) fn name_with_difference(name: String, difference: Option<&Difference>, is_better: bool) -> String {
-    let (percent, interval) = difference.map(self::difference).unwrap_or_default();
-    let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
+pub(crate) fn name_with_difference(name: String, difference: Option<&Change>, is_better: bool) -> String {
+    let difference = difference.map(self::difference);
+    let apart = difference.map(|cell| format!(": {} {}", cell.text(), cell.remark())).unwrap_or_default();
     format!("{name}{}{}", apart.trim_end(), if is_better { ", better" } else { "" })
 }
 
@@ -199,9 +193,8 @@ fn figures(test: &DriveTest) -> ReportTable {
     let cell = |step: &StepResult, figure: &Option<TargetStepResult>| match figure {
         None => ReportCell::from("-"),
         Some(figure) => {
-            let shown = |value| format_for_unit(step.step.unit.name(), value);
-            let interval = figure.interval.map(|found| format!("± {}", shown(found.half_width)));
-            ReportCell::with_remark(shown(figure.mean), interval.unwrap_or_default())
+            let half_width = figure.interval.map(|found| found.half_width);
+            ReportCell::figure(step.step.unit.into(), figure.mean).within(half_width)
         }
     };
     let row = |step: &StepResult| {
@@ -213,16 +206,13 @@ fn figures(test: &DriveTest) -> ReportTable {
 
 fn differences(test: &DriveTest) -> ReportTable {
     let names = test.targets.iter().skip(1).map(|target| target.name.as_str());
-    let mut table = ReportTable::numbers("Differences", "Step", names.chain(["Better"]));
-    table.columns.last_mut().into_iter().for_each(|better| better.number = false);
+    let mut table = ReportTable::numbers("Differences", "Step", names);
+    table.columns.push(ReportColumn::text("Better"));
     for step in &test.steps {
         let cell =
             |figure: &Option<TargetStepResult>| match figure.as_ref().and_then(|figure| figure.difference) {
                 None => ReportCell::from("-"),
-                Some(found) => {
-                    let (percent, interval) = difference(&found);
-                    ReportCell::with_remark(percent, interval)
-                }
+                Some(found) => difference(&found),
             };
         let winner =
             step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
@@ -245,7 +235,7 @@ fn latencies(test: &DriveTest) -> ReportTable {
         "Step",
         ["Operation", "Median", "90 %", "99 %", "99.9 %", "Maximum"],
     );
-    table.columns.iter_mut().skip(1).take(1).for_each(|operation| operation.number = false);
+    table = table.aligned(1..2, Align::Left);
     for step in &test.steps {
         for (target, figure) in test.targets.iter().zip(&step.figures) {
             let Some(figure) = figure else { continue };
@@ -254,7 +244,7 @@ fn latencies(test: &DriveTest) -> ReportTable {
             for (kind, of) in kinds {
                 let worst = |value: fn(&LatencySummary) -> u64| {
                     let values = figure.repetitions.iter().map(|one| value(of(one)));
-                    format_for_unit("ms", values.max().unwrap_or(0) as f64 / 1000.0)
+                    Unit::Milliseconds.format(values.max().unwrap_or(0) as f64 / 1000.0)
                 };
                 if figure.repetitions.iter().all(|one| of(one).count == 0) {
                     continue;
@@ -333,7 +323,7 @@ pub(crate) mod tests {
             let figure = |at: usize| TargetStepResult {
                 mean: means[at],
                 interval: Some(ConfidenceInterval { mean: means[at], half_width: means[at] / 50.0 }),
-                difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),
+                difference: (at > 0).then_some(Change { percent, half_width: Some(3.0), significant }),
                 repetitions: vec![measured(1000 * (at as u64 + 1))],
             };
             StepResult { step, figures: vec![Some(figure(0)), Some(figure(1))], winner }
@@ -385,7 +375,7 @@ pub(crate) mod tests {
 
     #[test]
     fn only_significant_winners_are_named_and_figures_have_intervals() {
-        let text = drive_test_text(&example(), usize::MAX);
+        let text = drive_test_text(&example(), usize::MAX).to_string();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
         assert!(has_row("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
@@ -404,7 +394,7 @@ pub(crate) mod tests {
         assert!(text.contains("expired before these steps started: Sync of a 4 KiB write"), "{text}");
         let mut old = example();
         old.options.costs.power_scope = None;
-        assert!(drive_test_text(&old, usize::MAX).contains("not stated"));
+        assert!(drive_test_text(&old, usize::MAX).to_string().contains("not stated"));
     }
 
     #[test]
@@ -422,7 +412,7 @@ pub(crate) mod tests {
         alone.targets.pop();
         alone.steps.iter_mut().for_each(|step| step.figures.truncate(1));
         alone.steps[0].winner = None;
-        let text = drive_test_text(&alone, usize::MAX);
+        let text = drive_test_text(&alone, usize::MAX).to_string();
         assert!(!text.contains("Differences") && !text.contains("confidence"), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! Renders a drive test as a page with charts. All targets share each chart.
 
+use jetcell_input::Unit;
 use jetcell_input::number::MIB;
 use jetcell_lab::drive::{
     DriveTest, SeekMeasurement, StepGroup, StepMeasurement, StepResult, TargetStepResult, TestStep,
@@ -9,7 +10,6 @@ use jetcell_workload::measurement::LatencyHistogram;
 use crate::bars::{BarChart, BarItem};
 use crate::chart::{AxisScale, Chart, ChartSeries, DotOverlay, HorizontalAxis};
 use crate::drive_test::{details, name_with_difference, notes, overview};
-use crate::number::format_for_unit;
 use crate::page::ReportPage;
 use crate::series::{PER_DECADE, mode_text};
 
@@ -145,7 +145,7 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<BarChart> {
             bars.push(BarItem {
                 name: name_with_difference(name, figure.difference.as_ref(), step.winner == Some(at)),
                 value: figure.mean,
-                label: format_for_unit("IOPS", figure.mean),
+                label: Unit::Iops.format(figure.mean),
                 series: at,
             });
         }

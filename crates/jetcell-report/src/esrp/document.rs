@@ -1,5 +1,6 @@
 //! The document's sections in order, independent of the output format.
 
+use jetcell_input::Align;
 use jetcell_workload::{TestKind, Verdict};
 
 use crate::chart::Chart;
@@ -8,7 +9,7 @@ use crate::esrp::aggregate::tests_of_kind;
 use crate::esrp::check::StatementOutcome;
 use crate::esrp::tested_server::{ChecksumVerification, ServerTest};
 use crate::esrp::{results, solution_tables};
-use crate::table::{ReportCell, ReportColumn, ReportTable};
+use crate::table::{ReportCell, ReportTable};
 
 /// An ESRP document.
 pub(crate) struct EsrpDocument {
@@ -215,14 +216,6 @@ impl EsrpDocument {
 
 /// Returns a table with every test on every server.
 fn verdicts(submission: &EsrpSubmission) -> ReportTable {
-    let column = |name: &str, number| ReportColumn { name: name.into(), number };
-    let columns = vec![
-        column("Server", false),
-        column("Test", false),
-        column("Result", false),
-        column("Start of measurement", false),
-        column("Measured", true),
-    ];
     let rows = submission.tests().map(|test| {
         let measured = test.measured_seconds.or(test.window.map(super::tested_server::TestPeriod::seconds));
         vec![
@@ -235,17 +228,16 @@ fn verdicts(submission: &EsrpSubmission) -> ReportTable {
             measured.map_or("not given".into(), jetcell_input::time::duration_text).into(),
         ]
     });
-    ReportTable { columns, ..ReportTable::text_columns("Tests", &[]) }.rows(rows)
+    let columns = ["Server", "Test", "Result", "Start of measurement", "Measured"];
+    ReportTable::text_columns("Tests", &columns).aligned(4.., Align::Right).rows(rows)
 }
 
 fn verdict(test: &ServerTest) -> ReportCell {
     match test.verdict {
         Some(Verdict::Pass) => ReportCell::with_judgement("Pass", true),
-        Some(Verdict::Fail) => {
-            ReportCell { remark: test.reason.clone(), ..ReportCell::with_judgement("Fail", false) }
-        }
+        Some(Verdict::Fail) => ReportCell::with_judgement("Fail", false).add_remark(test.reason.clone()),
         Some(Verdict::Incomplete) => {
-            ReportCell { remark: test.reason.clone(), ..ReportCell::with_judgement("Incomplete", false) }
+            ReportCell::with_judgement("Incomplete", false).add_remark(test.reason.clone())
         }
         None => "no verdict in the report".into(),
     }

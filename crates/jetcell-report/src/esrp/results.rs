@@ -17,8 +17,8 @@ pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> ReportTable {
     };
     let latency = |mean: f64, weighted: f64| {
         let (mean, weighted) = (three_grouped(mean), three_grouped(weighted));
-        let same = mean == weighted;
-        mean.add_remark(if same { String::new() } else { format!("over all transfers {}", weighted.text) })
+        let same = mean.text() == weighted.text();
+        mean.add_remark(if same { String::new() } else { format!("over all transfers {}", weighted.text()) })
     };
     table
         .fact("Database Disks Transfers/sec", three_grouped(summary.database_transfers))

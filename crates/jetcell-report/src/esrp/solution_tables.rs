@@ -25,9 +25,9 @@ pub(crate) fn all(configuration: &SubmissionConfiguration, servers: &[ServerTest
 }
 
 /// Returns the names of rows without a value.
-pub(crate) fn not_stated(table: &ReportTable) -> Vec<&str> {
-    let empty = table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.text == NOT_STATED));
-    empty.filter_map(|row| Some(row.first()?.text.as_str())).collect()
+pub(crate) fn not_stated(table: &ReportTable) -> Vec<String> {
+    let empty = table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.text() == NOT_STATED));
+    empty.filter_map(|row| Some(row.first()?.text())).collect()
 }
 
 const NOT_STATED: &str = "not stated";

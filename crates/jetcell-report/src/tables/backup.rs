@@ -1,5 +1,6 @@
 //! Tables for a backup test.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{MIB, signed};
 use jetcell_input::time::clock;
 use jetcell_workload::result::{BackupCost, BackupTestResult, DatabaseBackup, LoadFigures, RunResult};
@@ -26,13 +27,13 @@ fn statistics(backup: &BackupTestResult) -> ReportTable {
     let row = |database: &DatabaseBackup| {
         vec![
             database.instance.as_str().into(),
-            figure("MBytes", database.counters.bytes as f64 / MIB),
+            figure(Unit::Mebibytes, database.counters.bytes as f64 / MIB),
             clock(database.seconds).into(),
-            figure("MBytes", database.rate() / MIB),
+            figure(Unit::Mebibytes, database.rate() / MIB),
         ]
     };
     let last = |name: &str, value: f64| -> Vec<ReportCell> {
-        vec![name.into(), "".into(), "".into(), figure("MBytes", value / MIB)]
+        vec![name.into(), "".into(), "".into(), figure(Unit::Mebibytes, value / MIB)]
     };
     ReportTable::numbers("Database Backup Statistics - All", "Database Instance", columns)
         .rows(backup.databases.iter().map(row))
@@ -54,7 +55,7 @@ fn statistics(backup: &BackupTestResult) -> ReportTable {
 fn pages(backup: &BackupTestResult) -> ReportTable {
     let columns = ["Pages", "Read again", "Corrected bits", "Bad"];
     let mut table = ReportTable::numbers("Pages of the Backup", "Database", columns);
-    table.columns.push(ReportColumn { name: "Findings".into(), number: false });
+    table.columns.push(ReportColumn::text("Findings"));
     table.rows(backup.databases.iter().map(|database| {
         let counters = &database.counters;
         vec![
@@ -69,19 +70,21 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
 }
 
 fn cost(cost: &BackupCost) -> ReportTable {
-    let row = |name: &str, alone: f64, together: f64| -> Vec<ReportCell> {
+    let row = |name: &str, unit: Unit, alone: f64, together: f64| -> Vec<ReportCell> {
         let change = if alone > 0.0 { signed((together / alone - 1.0) * 100.0) } else { "–".into() };
-        vec![name.into(), figure(name, alone), figure(name, together), change.into()]
+        vec![name.into(), figure(unit, alone), figure(unit, together), change.into()]
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);
-    let load = |name: &str, value: fn(&LoadFigures) -> f64| row(name, value(alone), value(together));
+    let load = |name: &str, unit: Unit, value: fn(&LoadFigures) -> f64| {
+        row(name, unit, value(alone), value(together))
+    };
     ReportTable::numbers("Cost of the Backup", "Figure", ["Alone", "Together", "Change (%)"])
-        .row(row("Backup (MBytes/sec)", cost.backup_alone / MIB, cost.backup_together / MIB))
-        .row(load("Transactional I/O per second", |load| load.transactional_iops))
-        .row(load("Operations per second", |load| load.operations_per_second))
-        .row(load("Database read latency (msec)", |load| load.database_read_ms))
-        .row(load("Database write latency (msec)", |load| load.database_write_ms))
-        .row(load("Log write latency (msec)", |load| load.log_write_ms))
+        .row(row("Backup (MBytes/sec)", Unit::Mebibytes, cost.backup_alone / MIB, cost.backup_together / MIB))
+        .row(load("Transactional I/O per second", Unit::PerSecond, |load| load.transactional_iops))
+        .row(load("Operations per second", Unit::PerSecond, |load| load.operations_per_second))
+        .row(load("Database read latency (msec)", Unit::Milliseconds, |load| load.database_read_ms))
+        .row(load("Database write latency (msec)", Unit::Milliseconds, |load| load.database_write_ms))
+        .row(load("Log write latency (msec)", Unit::Milliseconds, |load| load.log_write_ms))
         .note(
             "Alone: the backup without the load, and the load without a backup. Together: both concurrently.",
         )

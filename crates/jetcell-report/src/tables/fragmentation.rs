@@ -1,5 +1,6 @@
 //! Table that shows how a run's databases are fragmented on their device.
 
+use jetcell_input::Align;
 use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::result::RunResult;
 
@@ -33,8 +34,8 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<ReportTable> {
     };
     let rows =
         result.fragmentation.iter().flat_map(|one| [row("before", &one.before), row("after", &one.after)]);
-    let mut table = ReportTable::numbers("Fragmentation", "Database", columns).rows(rows);
-    table.columns.iter_mut().skip(1).take(1).for_each(|when| when.number = false);
+    let table = ReportTable::numbers("Fragmentation", "Database", columns).rows(rows);
+    let table = table.aligned(1..2, Align::Left);
     (!result.fragmentation.is_empty()).then(|| {
         table.note(
             "Before and after the load. A read is split if it needs parts of more than one piece; \

@@ -1,11 +1,12 @@
 //! Content of the first screen: the tested storage, and the few figures that summarize the result.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{MIB, human_bytes, signed, significant};
 use jetcell_input::time::duration_text;
-use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary};
+use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, Repetitions};
 use jetcell_workload::result::RunResult;
 
-use crate::number::{figure, figure_text};
+use crate::number::figure;
 use crate::table::{ReportCell, ReportTable};
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
@@ -93,26 +94,28 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
     let repetitions = result.analysis.repetitions.as_ref();
     let target = result.configuration.target_iops.map(|target| {
         let margin = (result.achieved_transactional_iops / target - 1.0) * 100.0;
-        format!("target {}, {} %", figure_text("/sec", target), signed(margin))
+        format!("target {}, {} %", Unit::PerSecond.format(target), signed(margin))
     });
-    let interval = |of: Option<ConfidenceInterval>| of.map(|interval| super::half_width("/sec", &interval));
-    let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];
+    let interval = |of: fn(&Repetitions) -> ConfidenceInterval| repetitions.map(|all| of(all).half_width);
     let latency = |kind: &str, value: fn(&LatencySummary) -> u64, interval: super::IntervalSelector| {
         let summary = result.latency.get(kind).filter(|summary| summary.count > 0)?;
         let figure =
-            ReportCell::from(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)));
-        Some(figure.add_remark(super::half_width_ms(result, kind, interval)))
+            ReportCell::from(format!("{} ms", Unit::Milliseconds.format(value(summary) as f64 / 1_000.0)));
+        let half_width = super::half_width_ms(result, kind, interval);
+        let interval = half_width.map(|half_width| Unit::Milliseconds.half_width(half_width));
+        Some(figure.add_remark(interval.unwrap_or_default()))
     };
     table
         .fact(
             "Transactional IOPS",
-            figure("/sec", result.achieved_transactional_iops)
-                .add_remark(iops.into_iter().flatten().collect::<Vec<_>>().join("; ")),
+            figure(Unit::PerSecond, result.achieved_transactional_iops)
+                .within(interval(|all| all.transactional_iops))
+                .add_remark(target.unwrap_or_default()),
         )
         .fact(
             "Operations per second",
-            figure("/sec", result.operations.per_second)
-                .add_remark(interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default()),
+            figure(Unit::PerSecond, result.operations.per_second)
+                .within(interval(|all| all.operations_per_second)),
         )
         .fact_if("Database read, p50", latency("database_read", |reads| reads.p50, |reads| reads.p50))
         .fact_if("Database read, p95", latency("database_read", |reads| reads.p95, |reads| reads.p95))

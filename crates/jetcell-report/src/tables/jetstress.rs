@@ -1,12 +1,12 @@
 //! Jetstress's report tables, with the same titles, rows, columns, units, and formats.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{MIB, plain};
 use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
-use super::half_width;
 use crate::number::{bytes, count, figure};
 use crate::table::{ReportCell, ReportTable};
 
@@ -45,10 +45,8 @@ pub(super) fn summary(result: &RunResult) -> ReportTable {
 pub(super) fn sizing(result: &RunResult) -> ReportTable {
     let mailboxes = result.configuration.mailboxes;
     let carried = mailboxes.map(|all| count(all.supported_by(result.achieved_transactional_iops)));
-    let interval =
-        result.analysis.repetitions.as_ref().map(|all| half_width("/sec", &all.transactional_iops));
-    let achieved =
-        figure("/sec", result.achieved_transactional_iops).add_remark(interval.unwrap_or_default());
+    let interval = result.analysis.repetitions.as_ref().map(|all| all.transactional_iops.half_width);
+    let achieved = figure(Unit::PerSecond, result.achieved_transactional_iops).within(interval);
     ReportTable::facts("Database Sizing and Throughput")
         .fact_if("Mailboxes", mailboxes.map(|all| count(all.count)))
         .fact_if("Mailboxes that the Achieved I/O Carries", carried)
@@ -57,7 +55,7 @@ pub(super) fn sizing(result: &RunResult) -> ReportTable {
         .fact("Achieved Transactional I/O per Second", achieved)
         .fact_if(
             "Target Transactional I/O per Second",
-            result.configuration.target_iops.map(|target| figure("/sec", target)),
+            result.configuration.target_iops.map(|target| figure(Unit::PerSecond, target)),
         )
         .fact("Initial Database Size (bytes)", bytes(result.initial_database_bytes))
         .fact("Final Database Size (bytes)", bytes(result.final_database_bytes))
@@ -152,20 +150,20 @@ fn add_total(rows: &mut Vec<InstanceRow>) {
 /// Returns a table of instances with Jetstress's twelve columns.
 pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>) -> ReportTable {
     let empty = InstanceRow::new(String::new(), "".into(), "".into());
-    let table = ReportTable::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
+    let table = ReportTable::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, ..)| name));
     table.rows(instances.map(|instance| {
         let name = ReportCell::from(instance.instance.as_str());
         std::iter::once(name)
-            .chain(instance.jetstress_rows().map(|(name, value)| figure(name, value)))
+            .chain(instance.jetstress_rows().map(|(_, unit, value)| figure(unit, value)))
             .collect()
     }))
 }
 
 pub(super) fn maintenance(result: &RunResult) -> ReportTable {
     let names =
-        InstanceRow::new(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, _)| name);
+        InstanceRow::new(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, ..)| name);
     let row = |row: &InstanceRow| {
-        let values = row.maintenance_rows().map(|(name, value)| figure(name, value));
+        let values = row.maintenance_rows().map(|(_, unit, value)| figure(unit, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
@@ -183,9 +181,9 @@ pub(super) fn maintenance(result: &RunResult) -> ReportTable {
 
 pub(super) fn log_replication(result: &RunResult) -> ReportTable {
     let empty = InstanceRow::new(String::new(), "".into(), "".into());
-    let names = empty.replication_rows().map(|(name, _)| name);
+    let names = empty.replication_rows().map(|(name, ..)| name);
     let row = |row: &InstanceRow| {
-        let values = row.replication_rows().map(|(name, value)| figure(name, value));
+        let values = row.replication_rows().map(|(_, unit, value)| figure(unit, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
@@ -206,11 +204,11 @@ pub(super) fn log_replication(result: &RunResult) -> ReportTable {
 pub(super) fn host(result: &RunResult, samples: &[Sample]) -> ReportTable {
     let (used, each) = (&result.analysis.host, &result.analysis.host_samples);
     let table = ReportTable::numbers("Host System Performance", "Counter", ["Average", "Minimum", "Maximum"]);
-    let row = |name: &str, average: f64, values: &mut dyn Iterator<Item = f64>| {
+    let row = |name: &str, unit: Unit, average: f64, values: &mut dyn Iterator<Item = f64>| {
         let (low, high) =
             values.fold((average, average), |(low, high), value| (low.min(value), high.max(value)));
         [average, low, high].into_iter().fold(vec![name.into()], |mut cells, value| {
-            cells.push(figure(name, value));
+            cells.push(figure(unit, value));
             cells
         })
     };
@@ -218,19 +216,25 @@ pub(super) fn host(result: &RunResult, samples: &[Sample]) -> ReportTable {
     if used.seconds > 0.0 && !each.is_empty() {
         let available = each.iter().map(|host| host.memory_available_bytes as f64 / MIB);
         let mean = available.clone().sum::<f64>() / each.len() as f64;
-        rows.push(row("% Processor Time", used.cpu_percent, &mut each.iter().map(|host| host.cpu_percent)));
+        rows.push(row(
+            "% Processor Time",
+            Unit::Percent,
+            used.cpu_percent,
+            &mut each.iter().map(|host| host.cpu_percent),
+        ));
         rows.push(row(
             "% Processor Time (this test)",
+            Unit::Percent,
             used.process_cpu_percent,
             &mut each.iter().map(|host| host.process_cpu_percent),
         ));
-        rows.push(row("Available MBytes", mean, &mut available.clone()));
+        rows.push(row("Available MBytes", Unit::Mebibytes, mean, &mut available.clone()));
     }
     if !samples.is_empty() && result.measured_seconds > 0.0 {
         let stalls =
             samples.iter().filter(|s| s.seconds > 0.0).map(|s| s.page_fault_stalls as f64 / s.seconds);
         let mean = result.page_fault_stalls as f64 / result.measured_seconds;
-        rows.push(row("Database Page Fault Stalls/sec", mean, &mut stalls.clone()));
+        rows.push(row("Database Page Fault Stalls/sec", Unit::PerSecond, mean, &mut stalls.clone()));
     }
     table
         .rows(rows)

@@ -1,5 +1,6 @@
 //! Tables about maintenance that runs concurrently with the load.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{decimal, signed};
 use jetcell_workload::measurement::{ConfidenceInterval, DefragSummary, TaskImpact};
 use jetcell_workload::result::RunResult;
@@ -19,7 +20,7 @@ pub(super) fn scan(result: &RunResult) -> ReportTable {
             count(scan.uninitialized),
             count(scan.examined_again),
             count(scan.zeroed),
-            figure("/sec", scan.zeroed_per_second()),
+            figure(Unit::PerSecond, scan.zeroed_per_second()),
             count(scan.bad).bad_if(scan.bad > 0),
         ]
     });
@@ -42,8 +43,8 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<ReportTable> {
     let rows = compactions().map(|defragmentation| {
         vec![
             defragmentation.database.display().to_string().into(),
-            figure("/sec", defragmentation.read_per_second()),
-            figure("/sec", defragmentation.freed_per_second()),
+            figure(Unit::PerSecond, defragmentation.read_per_second()),
+            figure(Unit::PerSecond, defragmentation.freed_per_second()),
             count(defragmentation.pages_read),
             count(defragmentation.pages_freed),
             count(defragmentation.passes),
@@ -64,7 +65,7 @@ pub(super) fn layout(result: &RunResult) -> Option<ReportTable> {
     let row = |layout: &DefragSummary| {
         vec![
             layout.database.display().to_string().into(),
-            figure("/sec", layout.moved_per_second()),
+            figure(Unit::PerSecond, layout.moved_per_second()),
             count(layout.pages_read),
             count(layout.pages_moved),
             count(layout.pages_freed),
@@ -91,12 +92,12 @@ pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
     let row = |task: &TaskImpact| {
         let name = if task.tasks.is_none() { "load alone".to_string() } else { task.tasks.to_string() };
         let mut row: Vec<ReportCell> = vec![name.into(), count(task.turns as u64)];
-        for (column, mean, percent) in [
-            (columns[1], task.transactional_iops, task.iops_percent),
-            (columns[3], task.database_read_ms, task.read_percent),
-            (columns[5], task.log_write_ms, task.log_write_percent),
+        for (unit, mean, percent) in [
+            (Unit::PerSecond, task.transactional_iops, task.iops_percent),
+            (Unit::Milliseconds, task.database_read_ms, task.read_percent),
+            (Unit::Milliseconds, task.log_write_ms, task.log_write_percent),
         ] {
-            row.push(figure(column, mean.mean).add_remark(super::half_width(column, &mean)));
+            row.push(figure(unit, mean.mean).within(Some(mean.half_width)));
             row.push(if task.tasks.is_none() { ReportCell::default() } else { difference(&percent) });
         }
         row
@@ -114,9 +115,8 @@ pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
 }
 
 fn difference(percent: &ConfidenceInterval) -> ReportCell {
-    let significant = percent.mean.abs() > percent.half_width;
     let text = format!("{} ± {}", signed(percent.mean), decimal(percent.half_width, 1));
-    ReportCell::from(if significant { text } else { format!("{text}, not significant") })
+    ReportCell::from(if percent.excludes_zero() { text } else { format!("{text}, not significant") })
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use jetcell_input::number::MIB;
 use jetcell_input::time::duration_text;
+use jetcell_input::{Align, Unit};
 use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
-use super::{IntervalSelector, half_width, half_width_ms};
-use crate::number::{count, figure, figure_text, latency_ms};
-use crate::table::{ReportCell, ReportColumn, ReportTable};
+use super::{IntervalSelector, half_width_ms};
+use crate::number::{count, figure, latency_ms};
+use crate::table::{ReportCell, ReportTable};
 
 /// Returns a table of latency percentiles for each I/O kind.
 pub(crate) fn io_latency(result: &RunResult) -> ReportTable {
@@ -41,8 +42,7 @@ fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&Ru
             (p99 as f64, |all| all.p99),
         ];
         row.extend(with_interval.map(|(us, interval)| {
-            let remark = repeated.map(|result| half_width_ms(result, name, interval)).unwrap_or_default();
-            latency_ms(us).add_remark(remark)
+            latency_ms(us).within(repeated.and_then(|result| half_width_ms(result, name, interval)))
         }));
         row.extend([p99_9, p99_99, max].map(|us| latency_ms(us as f64)));
         row
@@ -60,10 +60,10 @@ pub(super) fn operations(result: &RunResult) -> ReportTable {
         table = table.fact(kind, count(*number));
     }
     let repetitions = result.analysis.repetitions.as_ref();
-    let interval = repetitions.map(|all| half_width("/sec", &all.operations_per_second)).unwrap_or_default();
+    let interval = repetitions.map(|all| all.operations_per_second.half_width);
     let wrong = operations.wrong_records;
     let mut table = table
-        .fact("operations per second", figure("per second", operations.per_second).add_remark(interval))
+        .fact("operations per second", figure(Unit::PerSecond, operations.per_second).within(interval))
         .fact("failed because another thread held the record", count(operations.conflicts))
         .fact("found no record", count(operations.misses))
         .fact("records with wrong content", count(wrong).bad_if(wrong > 0));
@@ -81,9 +81,12 @@ pub(super) fn limit(result: &RunResult) -> ReportTable {
     table
         .fact("Limited by", limit.limiter.title())
         .fact("Reason", limit.reason.as_str())
-        .fact("Processors busy, whole machine (%)", figure("%", limit.cpu_percent))
-        .fact("Threads' time in durable commits (%)", figure("%", limit.commit_share * 100.0))
-        .fact("Database reads over threads' time (%)", figure("%", limit.database_read_share * 100.0))
+        .fact("Processors busy, whole machine (%)", figure(Unit::Percent, limit.cpu_percent))
+        .fact("Threads' time in durable commits (%)", figure(Unit::Percent, limit.commit_share * 100.0))
+        .fact(
+            "Database reads over threads' time (%)",
+            figure(Unit::Percent, limit.database_read_share * 100.0),
+        )
         .fact("Database Page Fault Stalls", count(limit.page_fault_stalls))
         .note("Prereads overlap, so database reads may total more than the threads' time.")
 }
@@ -97,13 +100,12 @@ pub(super) fn steady_state(result: &RunResult) -> ReportTable {
     let longest = result.configuration.duration.0.as_secs_f64();
     let early =
         result.configuration.stop_when_steady && state.is_precise() && result.measured_seconds < longest;
-    let windows: Vec<String> =
-        state.window_iops.iter().map(|iops| figure_text("per second", *iops)).collect();
+    let windows: Vec<String> = state.window_iops.iter().map(|iops| Unit::PerSecond.format(*iops)).collect();
     table
         .fact("Steady state", ReportCell::with_judgement(verdict, state.steady))
         .fact("Transactional I/O per second in 5 windows", windows.join("; "))
-        .fact("Spread (% of mean, at most 20)", figure("%", state.spread * 100.0))
-        .fact("Slope (% of mean, within ±10)", figure("%", state.slope * 100.0))
+        .fact("Spread (% of mean, at most 20)", figure(Unit::Percent, state.spread * 100.0))
+        .fact("Slope (% of mean, within ±10)", figure(Unit::Percent, state.slope * 100.0))
         .fact_if(
             "Measurement ended",
             early.then(|| {
@@ -134,26 +136,28 @@ pub(super) fn repetitions(result: &RunResult) -> ReportTable {
     };
     let row = |(number, one): (usize, &Repetition)| {
         let figures = [
-            one.seconds,
-            one.transactional_iops,
-            one.operations_per_second,
-            one.database_read_ms,
-            one.log_write_ms,
-            one.maximum_database_read_ms,
-            one.maximum_log_write_ms,
+            (Unit::None, one.seconds),
+            (Unit::PerSecond, one.transactional_iops),
+            (Unit::PerSecond, one.operations_per_second),
+            (Unit::Milliseconds, one.database_read_ms),
+            (Unit::Milliseconds, one.log_write_ms),
+            (Unit::Milliseconds, one.maximum_database_read_ms),
+            (Unit::Milliseconds, one.maximum_log_write_ms),
         ];
         let mut row: Vec<ReportCell> = vec![(number + 1).to_string().into()];
-        row.extend(columns.iter().zip(figures).map(|(name, value)| figure(name, value)));
+        row.extend(figures.map(|(unit, value)| figure(unit, value)));
         row.push(count(one.page_fault_stalls));
         row
     };
-    let intervals =
-        [all.transactional_iops, all.operations_per_second, all.database_read_ms, all.log_write_ms];
+    let intervals = [
+        (Unit::PerSecond, all.transactional_iops),
+        (Unit::PerSecond, all.operations_per_second),
+        (Unit::Milliseconds, all.database_read_ms),
+        (Unit::Milliseconds, all.log_write_ms),
+    ];
     let summary = |name: &str, value: fn(&ConfidenceInterval) -> f64| {
         let mut row: Vec<ReportCell> = vec![name.into(), "".into()];
-        row.extend(
-            columns.iter().skip(1).zip(&intervals).map(|(name, interval)| figure(name, value(interval))),
-        );
+        row.extend(intervals.iter().map(|(unit, interval)| figure(*unit, value(interval))));
         row.resize(columns.len() + 1, ReportCell::default());
         row
     };
@@ -180,7 +184,7 @@ pub(super) fn open_loop(result: &RunResult) -> ReportTable {
         "not kept: latencies do not include operations that were not completed"
     };
     table
-        .fact("Target rate (operations per second)", figure("per second", open.target_rate))
+        .fact("Target rate (operations per second)", figure(Unit::PerSecond, open.target_rate))
         .fact("Target rate", ReportCell::with_judgement(kept, open.kept_rate()))
         .fact("Operations due", count(open.due))
         .fact("Due and not started at the end", count(open.waiting))
@@ -205,17 +209,16 @@ pub(super) fn disks(result: &RunResult) -> ReportTable {
             queues.filter(|one| one.device == disk.device).map(|one| one.queue).fold(disk.queue, f64::max);
         let mib = |bytes: f64| bytes / MIB;
         let figures = [
-            disk.reads_per_second,
-            disk.writes_per_second,
-            mib(disk.read_bytes_per_second),
-            mib(disk.written_bytes_per_second),
-            disk.busy_percent,
-            disk.queue,
-            highest,
+            (Unit::PerSecond, disk.reads_per_second),
+            (Unit::PerSecond, disk.writes_per_second),
+            (Unit::Mebibytes, mib(disk.read_bytes_per_second)),
+            (Unit::Mebibytes, mib(disk.written_bytes_per_second)),
+            (Unit::Percent, disk.busy_percent),
+            (Unit::None, disk.queue),
+            (Unit::None, highest),
         ];
         let name = std::iter::once(ReportCell::from(disk.device.as_str()));
-        table = table
-            .row(name.chain(columns.iter().zip(figures).map(|(name, value)| figure(name, value))).collect());
+        table = table.row(name.chain(figures.map(|(unit, value)| figure(unit, value))).collect());
     }
     table
         .note(
@@ -226,15 +229,8 @@ pub(super) fn disks(result: &RunResult) -> ReportTable {
 }
 
 pub(super) fn verification(result: &RunResult) -> ReportTable {
-    let column = |name: &str, number| ReportColumn { name: name.into(), number };
-    let columns = vec![
-        column("File", false),
-        column("Pages or segments", true),
-        column("Bad", true),
-        column("Corrected bits", true),
-        column("Findings", false),
-    ];
-    let table = ReportTable { title: "Verification".into(), columns, ..ReportTable::default() };
+    let columns = ["Pages or segments", "Bad", "Corrected bits", "Findings"];
+    let table = ReportTable::numbers("Verification", "File", columns).aligned(4.., Align::Left);
     let Some(verification) = &result.verification else {
         return table.or_note("The run ended before pages and logs were verified.");
     };

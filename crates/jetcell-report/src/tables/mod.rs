@@ -13,12 +13,13 @@ mod replication;
 mod saturation;
 mod stress;
 
-use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Sample};
+use jetcell_input::Align;
+use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Repetitions, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{RuleBound, RuleState, Verdict, VerdictRule};
+use jetcell_workload::{RuleKind, RuleState, Verdict, VerdictRule};
 
-use crate::number::{figure, figure_text};
-use crate::table::{ReportCell, ReportColumn, ReportTable};
+use crate::number::figure;
+use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 #[cfg(test)]
 pub(crate) use energy::tests::measured as energy_of;
@@ -40,31 +41,34 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Returns the word for a verdict, followed by the number of doubts about it.
-pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
-    match (verdict_word(verdict), doubts) {
-        (word, 0) => word.to_string(),
-        (word, 1) => format!("{word}, 1 doubt"),
-        (word, count) => format!("{word}, {count} doubts"),
+/// Returns the tone of a verdict.
+pub(crate) fn verdict_tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Pass => Tone::Good,
+        Verdict::Fail => Tone::Bad,
+        Verdict::Incomplete => Tone::Warning,
     }
+}
+
+/// Returns a cell with a verdict and the number of doubts about it.
+pub(crate) fn verdict_cell(verdict: Verdict, doubts: usize) -> ReportCell {
+    let doubts = match doubts {
+        0 => String::new(),
+        1 => ", 1 doubt".into(),
+        count => format!(", {count} doubts"),
+    };
+    ReportCell::verdict(verdict_word(verdict), verdict_tone(verdict), doubts)
 }
 
 /// Returns the table with the verdict's rules.
 pub(crate) fn rules(result: &RunResult) -> ReportTable {
-    let column = |name: &str, number| ReportColumn { name: name.into(), number };
-    let columns = vec![
-        column("Rule", false),
-        column("Measured", true),
-        column("Limit", true),
-        column("Outcome", false),
-        column("Remark", false),
-    ];
-    let table = ReportTable { title: "Rules".into(), columns, ..ReportTable::default() };
+    let columns = ["Measured", "Limit", "Outcome", "Remark"];
+    let table = ReportTable::numbers("Rules", "Rule", columns).aligned(3.., Align::Left);
     let row = |rule: &VerdictRule| {
         vec![
             rule.name.as_str().into(),
             measured(rule, result),
-            limit(rule),
+            ReportCell::new(CellValue::Limit(rule.bound, rule.limit, rule.kind().unit())),
             match rule.state() {
                 RuleState::Held => ReportCell::with_judgement("held", true),
                 RuleState::Broken => ReportCell::with_judgement("broken", false),
@@ -85,55 +89,29 @@ pub(crate) fn rules(result: &RunResult) -> ReportTable {
 /// Formats a rule's measured value, with its confidence interval if the run has repetitions.
 fn measured(rule: &VerdictRule, result: &RunResult) -> ReportCell {
     if !rule.judged {
-        return "–".into();
+        return ReportCell::missing();
     }
-    let repetitions = result.analysis.repetitions.as_ref();
-    let interval = repetitions.and_then(|repetitions| match rule.name.as_str() {
-        "Average database read latency (msec)" => Some(repetitions.database_read_ms),
-        "Average log write latency (msec)" => Some(repetitions.log_write_ms),
-        "Achieved transactional I/O per second" => Some(repetitions.transactional_iops),
-        _ => None,
-    });
-    let remark = match (interval, percentile(&rule.name)) {
-        (Some(found), _) => half_width(&rule.name, &found),
-        (None, Some((kind, interval))) => half_width_ms(result, kind, interval),
-        (None, None) => String::new(),
+    let interval = |of: fn(&Repetitions) -> ConfidenceInterval| {
+        let repetitions = result.analysis.repetitions.as_ref();
+        repetitions.map(|all| of(all).half_width)
     };
-    figure(&rule.name, rule.measured).add_remark(remark)
-}
-
-/// Returns the I/O kind and the interval to which a rule about a percentile refers.
-fn percentile(rule: &str) -> Option<(&'static str, IntervalSelector)> {
-    let kind = match rule.split_once(" of ")?.1 {
-        "database reads (msec)" => "database_read",
-        "log writes (msec)" => "log_write",
-        _ => return None,
-    };
-    match rule.split_once(' ')?.0 {
-        "95th" => Some((kind, |latencies| latencies.p95)),
-        "99th" => Some((kind, |latencies| latencies.p99)),
+    let half_width = match rule.kind() {
+        RuleKind::AverageDatabaseRead => interval(|all| all.database_read_ms),
+        RuleKind::AverageLogWrite => interval(|all| all.log_write_ms),
+        RuleKind::TransactionalIo => interval(|all| all.transactional_iops),
+        RuleKind::DatabaseReadP95 => half_width_ms(result, "database_read", |latencies| latencies.p95),
+        RuleKind::DatabaseReadP99 => half_width_ms(result, "database_read", |latencies| latencies.p99),
+        RuleKind::LogWriteP95 => half_width_ms(result, "log_write", |latencies| latencies.p95),
+        RuleKind::LogWriteP99 => half_width_ms(result, "log_write", |latencies| latencies.p99),
         _ => None,
-    }
+    };
+    figure(rule.kind().unit(), rule.measured).within(half_width)
 }
 
-/// Formats the half width of a confidence interval.
-pub(crate) fn half_width(name: &str, interval: &ConfidenceInterval) -> String {
-    format!("± {}", figure_text(name, interval.half_width))
-}
-
-/// Formats the half width of an interval for an I/O kind, in milliseconds. Empty without repetitions.
-pub(crate) fn half_width_ms(result: &RunResult, kind: &str, interval: IntervalSelector) -> String {
-    let repetitions = result.analysis.repetitions.as_ref();
-    let found = repetitions.and_then(|all| all.latencies(kind)).map(|all| interval(&all).half_width);
-    found.map(|us| format!("± {}", figure_text("(msec)", us / 1_000.0))).unwrap_or_default()
-}
-
-/// Formats a limit: `≤ 20` or `≥ 256.5`.
-fn limit(rule: &VerdictRule) -> ReportCell {
-    let sign = if rule.bound == RuleBound::AtMost { '≤' } else { '≥' };
-    let text = |value: &str| format!("{sign} {value}");
-    let limit = figure(&rule.name, rule.limit);
-    ReportCell::number(text(&limit.text), text(&jetcell_input::number::plain(rule.limit)))
+/// Returns the half width of an interval for an I/O kind, in milliseconds, or `None` without repetitions.
+pub(crate) fn half_width_ms(result: &RunResult, kind: &str, interval: IntervalSelector) -> Option<f64> {
+    let latencies = result.analysis.repetitions.as_ref()?.latencies(kind)?;
+    Some(interval(&latencies).half_width / 1_000.0)
 }
 
 /// Tables that make no sense for a backup without load.

@@ -1,11 +1,12 @@
 //! Tables for a recovery test.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{plain, with_three_decimals, without_zeros};
 use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{count, figure_text};
+use crate::number::count;
 use crate::table::{ReportCell, ReportTable};
 
 /// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
@@ -47,7 +48,7 @@ fn ticks(seconds: f64) -> String {
 
 fn per_log(recovery: &RecoveryTestResult) -> ReportTable {
     let mean = |value: fn(&ReplayedDatabase) -> u64| {
-        figure_text("per log /sec", recovery.mean(|database| database.per_log(value(database) as f64)))
+        Unit::PerLog.format(recovery.mean(|database| database.per_log(value(database) as f64)))
     };
     let row = |name: &str, measured: String, published: &str| {
         vec![ReportCell::from(name), measured.into(), published.into()]
@@ -55,7 +56,7 @@ fn per_log(recovery: &RecoveryTestResult) -> ReportTable {
     let seconds = recovery.seconds_per_log();
     let table = ReportTable::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
         .row(row("Seconds per log per database", ticks(seconds), &with_three_decimals(PUBLISHED_SECONDS)))
-        .row(row("Log records per second", figure_text("per second", recovery.records_per_second()), "–"))
+        .row(row("Log records per second", Unit::PerSecond.format(recovery.records_per_second()), "–"))
         .row(row("Log records per log", mean(|database| database.records), "–"))
         .row(row("Page changes redone per log", mean(|database| database.changes), "almost none"))
         .row(row("Database reads per log", mean(|database| database.database_reads), PUBLISHED_READS))

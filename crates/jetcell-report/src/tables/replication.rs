@@ -1,11 +1,12 @@
 //! Tables for a replication test.
 
+use jetcell_input::Unit;
 use jetcell_input::number::{decimal, human_bytes, plain, with_three_decimals};
 use jetcell_workload::result::{
     MissingLogAmount, ReplicationPart, ReplicationSideIo, ReplicationTestResult, RunResult, SideFigure,
 };
 
-use crate::number::{count, figure_text};
+use crate::number::count;
 use crate::table::{ReportCell, ReportTable};
 
 /// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since
@@ -65,7 +66,7 @@ fn ratios(replication: &ReplicationTestResult) -> ReportTable {
 
 /// Returns a table of I/O per second on both sides in one part of the test.
 fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) -> ReportTable {
-    let rate = |count: f64| figure_text("/sec", count / part.seconds.max(0.001));
+    let rate = |count: f64| Unit::PerSecond.format(count / part.seconds.max(0.001));
     let of_kind = |kept: bool, figure: SideFigure| {
         let one = replication.per_copy(part, kept, figure).map_or("–".to_string(), rate);
         let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), with_three_decimals);

@@ -1,16 +1,17 @@
 //! The curve found by a search for the highest sustained rate.
 
+use jetcell_input::Unit;
 use jetcell_workload::measurement::SaturationStep;
 use jetcell_workload::result::RunResult;
 
-use crate::number::{figure, figure_text, latency_ms};
+use crate::number::{figure, latency_ms};
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns a table with every step of the search, sorted by rate. Empty if there was no search.
 pub(crate) fn curve(result: &RunResult) -> ReportTable {
     let columns = ["Achieved/sec", "Mean", "p50", "p99", "p99.9", "Database Read", "Log Write"];
     let mut table = ReportTable::numbers("Latency over Rate (msec)", "Target rate (operations/sec)", columns);
-    table.columns.push(ReportColumn { name: "Outcome".into(), number: false });
+    table.columns.push(ReportColumn::text("Outcome"));
     let Some(saturation) = &result.analysis.saturation else {
         return table.or_note("No search for the highest rate (--find-max).");
     };
@@ -35,16 +36,16 @@ pub(crate) fn curve(result: &RunResult) -> ReportTable {
 }
 
 fn rate_text(rate: f64) -> String {
-    figure_text("/sec", rate)
+    Unit::PerSecond.format(rate)
 }
 
 fn row(step: &SaturationStep) -> Vec<ReportCell> {
     let (all, figures) = (&step.operation_latency, &step.figures);
     let mut row: Vec<ReportCell> =
-        vec![figure("/sec", step.rate), figure("/sec", figures.operations_per_second)];
+        vec![figure(Unit::PerSecond, step.rate), figure(Unit::PerSecond, figures.operations_per_second)];
     let latencies = [all.mean, all.p50 as f64, all.p99 as f64, all.p99_9 as f64];
     row.extend(latencies.map(latency_ms));
-    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| figure("(msec)", ms)));
+    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| figure(Unit::Milliseconds, ms)));
     row.push(match &step.broken {
         Some(rule) => format!("broke: {}", rule.name).into(),
         None if step.confirming => "confirmed".into(),

@@ -7,7 +7,7 @@ use jetcell_workload::measurement::Trend;
 use jetcell_workload::result::{RunResult, TestPart};
 
 use crate::number::figure;
-use crate::table::{ReportCell, ReportColumn, ReportTable};
+use crate::table::{ReportCell, ReportColumn, ReportTable, Tone};
 
 /// Returns the stress test tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
@@ -72,17 +72,17 @@ fn seconds_between(earlier: &str, later: &str) -> Option<f64> {
 fn trends(result: &RunResult) -> ReportTable {
     let columns = ["Median", "Change per hour", "Lower end", "Upper end", "Change over the run (%)"];
     let mut table = ReportTable::numbers("Trends over the Run", "Figure", columns);
-    table.columns.push(ReportColumn { name: "Finding".into(), number: false });
+    table.columns.push(ReportColumn::text("Finding"));
     let row = |trend: &Trend| {
         let slope = |value: f64| -> ReportCell { format!("{value:+.4}").into() };
         vec![
             trend.figure.as_str().into(),
-            figure(&trend.figure, trend.median),
+            figure(trend.unit(), trend.median),
             slope(trend.per_hour),
             slope(trend.low_per_hour),
             slope(trend.high_per_hour),
             signed(trend.change * 100.0).into(),
-            if trend.drifts { ReportCell::with_judgement("drift", false) } else { "no drift".into() },
+            if trend.drifts { ReportCell::from("drift").with_tone(Tone::Warning) } else { "no drift".into() },
         ]
     };
     table

@@ -5,7 +5,7 @@ use jetcell_workload::measurement::{
     SaturationSearch, SaturationStep,
 };
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Options, RuleBound, VerdictRule};
+use jetcell_workload::{Options, RuleKind, VerdictRule};
 use serde_json::json;
 
 pub(crate) fn result() -> RunResult {
@@ -21,13 +21,13 @@ pub(crate) fn result() -> RunResult {
         instance[format!("I/O {row}/sec")] = json!(100.5);
         instance[format!("I/O {row} Average Bytes")] = json!(33000.0);
     }
-    let rule = |name: &str, bound: &str, limit: f64, measured: f64, passed: bool| json!({ "name": name, "bound": bound, "limit": limit, "measured": measured, "passed": passed, "note": "" });
+    let rule = |kind: &str, name: &str, bound: &str, limit: f64, measured: f64, passed: bool| json!({ "kind": kind, "name": name, "bound": bound, "limit": limit, "measured": measured, "passed": passed, "note": "" });
     serde_json::from_value(json!({
         "schema_version": jetcell_workload::result::SCHEMA_VERSION, "jetcell_version": "0.1.0", "verdict": "fail",
         "reason": "Average database read latency: 25 where at most 20 is allowed",
         "rules": [
-            rule("Average database read latency", "at_most", 20.0, 25.0, false),
-            rule("Achieved transactional I/O per second", "at_least", 256.5, 285.979, true),
+            rule("average_database_read", "Average database read latency", "at_most", 20.0, 25.0, false),
+            rule("transactional_io", "Achieved transactional I/O per second", "at_least", 256.5, 285.979, true),
         ],
         "achieved_transactional_iops": 285.979,
         "started": "2026-01-02T03:04:05+00:00", "ended": "2026-01-02T03:06:05+00:00",
@@ -83,15 +83,7 @@ pub(crate) fn saturation() -> SaturationSearch {
         (step.operation_latency.p99, step.operation_latency.p99_9) = (p99, 12_340);
         step
     };
-    let broken = VerdictRule {
-        name: "Average database read latency (msec)".into(),
-        bound: RuleBound::AtMost,
-        limit: 20.0,
-        measured: 21.0,
-        passed: false,
-        judged: true,
-        note: String::new(),
-    };
+    let broken = VerdictRule::at_most(RuleKind::AverageDatabaseRead, 20.0, 21.0, String::new());
     SaturationSearch {
         sustained_rate: Some(600.0),
         first_failed_rate: Some(1200.0),

@@ -56,10 +56,10 @@ impl SearchForecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::VerdictRule;
+    use crate::verdict::{RuleKind, VerdictRule};
 
     fn step(rate: f64, held: bool) -> SaturationStep {
-        let rule = || VerdictRule::at_most("latency", 1.0, 2.0, String::new());
+        let rule = || VerdictRule::at_most(RuleKind::OperationP99, 1.0, 2.0, String::new());
         SaturationStep { rate, broken: (!held).then(rule), ..SaturationStep::default() }
     }
 

@@ -5,6 +5,7 @@
 mod array;
 mod backup_counters;
 mod better;
+mod change;
 mod copy_counters;
 mod counters;
 mod defragmentation;
@@ -33,6 +34,7 @@ use ese_engine::Error;
 pub use array::{ArrayCounters, ArraySample};
 pub use backup_counters::BackupCounters;
 pub use better::BetterDirection;
+pub use change::{Change, RepeatedFigure, winner};
 pub use copy_counters::CopyCounters;
 pub use counters::{CacheUsage, InstanceIo};
 pub use defragmentation::DefragSummary;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::VerdictRule;
+use crate::verdict::{RuleKind, VerdictRule};
+
 /// Operations that were due at the target rate but had not started or completed at the end of the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoopBacklog {
@@ -50,13 +51,13 @@ impl OpenLoopBacklog {
         );
         [
             VerdictRule::at_most(
-                "Operations behind the rate (seconds)",
+                RuleKind::OperationsBehind,
                 OpenLoopBacklog::MAX_DELAY_SECONDS,
                 self.behind_seconds,
                 note.clone(),
             ),
             VerdictRule::at_most(
-                "Operations not completed in time",
+                RuleKind::OperationsNotCompleted,
                 self.max_incomplete(),
                 self.not_completed as f64,
                 note,

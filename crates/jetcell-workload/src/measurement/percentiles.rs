@@ -4,7 +4,7 @@ use crate::measurement::counters::InstanceIo;
 use crate::measurement::io::IoTotals;
 use crate::measurement::latency::{LatencyHistogram, LatencySummary};
 use crate::profile::Thresholds;
-use crate::verdict::VerdictRule;
+use crate::verdict::{RuleKind, VerdictRule};
 
 /// Latency percentiles in microseconds, over all instances and all operation kinds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,25 +27,24 @@ impl LatencyPercentiles {
 
     /// Returns a rule for each limit.
     pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<VerdictRule> {
-        let rules_for = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
-            [(95, p95, latency.p95), (99, p99, latency.p99)].into_iter().filter_map({
-                let (kind, count) = (kind.to_string(), latency.count);
-                move |(share, limit, us)| {
-                    let name = format!("{share}th percentile of {kind} (msec)");
-                    Some(VerdictRule::at_most(
-                        &name,
-                        limit?,
-                        us as f64 / 1000.0,
-                        format!("of {count} {kind}"),
-                    ))
-                }
-            })
-        };
         let LatencyPercentiles { database_reads, log_writes, operations } = self;
-        rules_for("database reads", database_reads, limits.p95_database_read_ms, limits.p99_database_read_ms)
-            .chain(rules_for("log writes", log_writes, limits.p95_log_write_ms, limits.p99_log_write_ms))
-            .chain(rules_for("operations", operations, limits.p95_operation_ms, limits.p99_operation_ms))
-            .collect()
+        let (reads, writes) = ((database_reads, "database reads"), (log_writes, "log writes"));
+        let operations = (operations, "operations");
+        type Percentile = fn(&LatencySummary) -> u64;
+        let (p95, p99): (Percentile, Percentile) = (|latency| latency.p95, |latency| latency.p99);
+        let all = [
+            (RuleKind::DatabaseReadP95, limits.p95_database_read_ms, reads, p95),
+            (RuleKind::DatabaseReadP99, limits.p99_database_read_ms, reads, p99),
+            (RuleKind::LogWriteP95, limits.p95_log_write_ms, writes, p95),
+            (RuleKind::LogWriteP99, limits.p99_log_write_ms, writes, p99),
+            (RuleKind::OperationP95, limits.p95_operation_ms, operations, p95),
+            (RuleKind::OperationP99, limits.p99_operation_ms, operations, p99),
+        ];
+        let rules = all.into_iter().filter_map(|(kind, limit, (latency, what), percentile)| {
+            let ms = percentile(latency) as f64 / 1000.0;
+            Some(VerdictRule::at_most(kind, limit?, ms, format!("of {} {what}", latency.count)))
+        });
+        rules.collect()
     }
 }
 

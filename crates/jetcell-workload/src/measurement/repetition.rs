@@ -18,6 +18,12 @@ const STUDENT_T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
+/// Returns the quantile for this number of degrees of freedom, which is at least 1. Beyond the end of the table, the
+/// last entry is used, which makes an interval slightly wider than necessary.
+pub(crate) fn student_t(freedom: usize) -> f64 {
+    STUDENT_T[freedom.clamp(1, STUDENT_T.len()) - 1]
+}
+
 /// Results for one measurement repetition. Average and maximum latencies are those of the worst instance, because the
 /// verdict is based on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,9 +107,12 @@ impl ConfidenceInterval {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-        // Beyond the end of the table, the last entry is used. This makes the interval slightly wider than necessary.
-        let t = STUDENT_T[freedom.min(STUDENT_T.len()) - 1];
-        Some(ConfidenceInterval { mean, half_width: t * (variance / count).sqrt() })
+        Some(ConfidenceInterval { mean, half_width: student_t(freedom) * (variance / count).sqrt() })
+    }
+
+    /// Returns true if the interval does not contain zero.
+    pub fn excludes_zero(&self) -> bool {
+        self.mean.abs() > self.half_width
     }
 }
 

@@ -7,8 +7,7 @@ use crate::measurement::open_loop::OpenLoopBacklog;
 use crate::measurement::percentiles::LatencyPercentiles;
 use crate::measurement::repetition::Repetition;
 use crate::profile::Thresholds;
-use crate::verdict;
-use crate::verdict::VerdictRule;
+use crate::verdict::{RuleKind, VerdictRule};
 
 /// Number of times in a row that the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
@@ -72,16 +71,16 @@ pub(crate) fn first_broken_rule(
     open_loop: &OpenLoopBacklog,
 ) -> Option<VerdictRule> {
     let rules = [
-        (verdict::AVERAGE_DATABASE_READ, limits.average_database_read_ms, figures.database_read_ms),
-        (verdict::MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, figures.maximum_database_read_ms),
-        (verdict::AVERAGE_LOG_WRITE, limits.average_log_write_ms, figures.log_write_ms),
-        (verdict::MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, figures.maximum_log_write_ms),
-        (verdict::STALLS, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
+        (RuleKind::AverageDatabaseRead, limits.average_database_read_ms, figures.database_read_ms),
+        (RuleKind::MaximumDatabaseRead, limits.maximum_database_read_ms, figures.maximum_database_read_ms),
+        (RuleKind::AverageLogWrite, limits.average_log_write_ms, figures.log_write_ms),
+        (RuleKind::MaximumLogWrite, limits.maximum_log_write_ms, figures.maximum_log_write_ms),
+        (RuleKind::PageFaultStalls, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
     ];
     let rules =
-        rules.map(|(name, limit, measured)| VerdictRule::at_most(name, limit, measured, String::new()));
+        rules.map(|(kind, limit, measured)| VerdictRule::at_most(kind, limit, measured, String::new()));
     let achieved = VerdictRule::at_least(
-        "Achieved operations per second",
+        RuleKind::OperationsPerSecond,
         open_loop.target_rate * MIN_ACHIEVED_FRACTION,
         figures.operations_per_second,
         String::new(),
@@ -107,7 +106,7 @@ mod tests {
         let find_broken_rule = |limits| {
             super::first_broken_rule(limits, &Repetition::default(), &slow, &OpenLoopBacklog::default())
         };
-        assert_eq!(find_broken_rule(&limits).unwrap().name, "99th percentile of operations (msec)");
+        assert_eq!(find_broken_rule(&limits).unwrap().kind(), RuleKind::OperationP99);
         assert_eq!(find_broken_rule(&Thresholds::default()), None);
     }
 
@@ -123,31 +122,28 @@ mod tests {
         };
         let kept = OpenLoopBacklog { behind_seconds: 0.05, ..OpenLoopBacklog::default() };
         assert_eq!(broken(&limits, &good, &kept), None);
-        let name = |figures, open| broken(&limits, &figures, open).unwrap().name;
+        let kind = |figures, open| broken(&limits, &figures, open).unwrap().kind();
+        assert_eq!(kind(Repetition { database_read_ms: 20.1, ..good }, &kept), RuleKind::AverageDatabaseRead);
         assert_eq!(
-            name(Repetition { database_read_ms: 20.1, ..good }, &kept),
-            verdict::AVERAGE_DATABASE_READ
+            kind(Repetition { maximum_database_read_ms: 101.0, ..good }, &kept),
+            RuleKind::MaximumDatabaseRead
         );
+        assert_eq!(kind(Repetition { log_write_ms: 10.1, ..good }, &kept), RuleKind::AverageLogWrite);
         assert_eq!(
-            name(Repetition { maximum_database_read_ms: 101.0, ..good }, &kept),
-            verdict::MAXIMUM_DATABASE_READ
+            kind(Repetition { maximum_log_write_ms: 101.0, ..good }, &kept),
+            RuleKind::MaximumLogWrite
         );
-        assert_eq!(name(Repetition { log_write_ms: 10.1, ..good }, &kept), verdict::AVERAGE_LOG_WRITE);
-        assert_eq!(
-            name(Repetition { maximum_log_write_ms: 101.0, ..good }, &kept),
-            verdict::MAXIMUM_LOG_WRITE
-        );
-        assert_eq!(name(Repetition { page_fault_stalls: 1, ..good }, &kept), verdict::STALLS);
+        assert_eq!(kind(Repetition { page_fault_stalls: 1, ..good }, &kept), RuleKind::PageFaultStalls);
         let late = OpenLoopBacklog { behind_seconds: 3.0, ..kept };
-        assert!(name(good, &late).starts_with("Operations behind"));
+        assert_eq!(kind(good, &late), RuleKind::OperationsBehind);
         let due = OpenLoopBacklog { target_rate: 100.0, due: 1000, ..OpenLoopBacklog::default() };
         let good = Repetition { operations_per_second: 98.0, ..good };
         assert_eq!(broken(&limits, &good, &due), None);
         let slow = Repetition { operations_per_second: 97.9, ..good };
-        assert_eq!(name(slow, &due), "Achieved operations per second");
+        assert_eq!(kind(slow, &due), RuleKind::OperationsPerSecond);
         assert_eq!(broken(&limits, &good, &OpenLoopBacklog { not_completed: 20, ..due }), None);
         let lost = OpenLoopBacklog { not_completed: 21, ..due };
-        assert!(name(good, &lost).starts_with("Operations not completed"));
+        assert_eq!(kind(good, &lost), RuleKind::OperationsNotCompleted);
     }
 
     #[test]

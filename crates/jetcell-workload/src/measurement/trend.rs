@@ -6,6 +6,7 @@
 //! trend. The variance is therefore increased according to the correlation between neighboring ranks after the trend
 //! is removed (effective sample size, Yue and Wang 2004). It is never reduced.
 
+use jetcell_input::Unit;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::io::IoRates;
@@ -66,15 +67,15 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
             block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
         }
     };
-    type TrendFigure<'a> = (&'a str, Box<dyn Fn(&[Sample]) -> f64>);
-    let figures: [TrendFigure<'_>; 5] = [
-        ("Transactional I/O per second", Box::new(rate(Sample::iops))),
-        ("Operations per second", Box::new(rate(|sample| sample.operations_per_second))),
-        ("Database read latency (msec)", Box::new(latency(|instance| instance.database_read))),
-        ("Database write latency (msec)", Box::new(latency(|instance| instance.database_write))),
-        ("Log write latency (msec)", Box::new(latency(|instance| instance.log_write))),
+    type TrendFigure<'a> = Box<dyn Fn(&[Sample]) -> f64 + 'a>;
+    let values: [TrendFigure<'_>; FIGURES.len()] = [
+        Box::new(rate(Sample::iops)),
+        Box::new(rate(|sample| sample.operations_per_second)),
+        Box::new(latency(|instance| instance.database_read)),
+        Box::new(latency(|instance| instance.database_write)),
+        Box::new(latency(|instance| instance.log_write)),
     ];
-    let fit_trend = |(figure, value): &TrendFigure<'_>| {
+    let fit_trend = |((figure, _), value): (&(&str, Unit), &TrendFigure<'_>)| {
         let points: Vec<(f64, f64)> = blocks
             .iter()
             .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))
@@ -83,10 +84,24 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
         let trend = Trend::fit(&points)?;
         Some(Trend { figure: (*figure).to_string(), ..trend })
     };
-    figures.iter().filter_map(fit_trend).collect()
+    FIGURES.iter().zip(&values).filter_map(fit_trend).collect()
 }
 
+/// Figures that have trends, with the units of their values.
+const FIGURES: [(&str, Unit); 5] = [
+    ("Transactional I/O per second", Unit::PerSecond),
+    ("Operations per second", Unit::PerSecond),
+    ("Database read latency (msec)", Unit::Milliseconds),
+    ("Database write latency (msec)", Unit::Milliseconds),
+    ("Log write latency (msec)", Unit::Milliseconds),
+];
+
 impl Trend {
+    /// Returns the unit of the figure.
+    pub fn unit(&self) -> Unit {
+        FIGURES.iter().find(|(name, _)| *name == self.figure).map_or(Unit::None, |(_, unit)| *unit)
+    }
+
     /// Computes the trend of values over time, given in hours. Returns `None` if there are too few values.
     fn fit(points: &[(f64, f64)]) -> Option<Trend> {
         let count = points.len();

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+use jetcell_input::Unit;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::IoRates;
+
+/// Name, unit and value of a row or column of a Jetstress table.
+pub type JetstressFigure = (&'static str, Unit, f64);
 
 /// Results of one instance, with the rows and names of Jetstress's table "Transactional I/O Performance".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,36 +76,48 @@ pub struct InstanceRow {
 
 impl InstanceRow {
     /// Returns the twelve Jetstress rows with their names, in the order used by Jetstress.
-    pub fn jetstress_rows(&self) -> [(&'static str, f64); 12] {
+    pub fn jetstress_rows(&self) -> [JetstressFigure; 12] {
         [
-            ("I/O Database Reads Average Latency (msec)", self.database_reads_average_latency_ms),
-            ("I/O Database Writes Average Latency (msec)", self.database_writes_average_latency_ms),
-            ("I/O Database Reads/sec", self.database_reads_per_second),
-            ("I/O Database Writes/sec", self.database_writes_per_second),
-            ("I/O Database Reads Average Bytes", self.database_reads_average_bytes),
-            ("I/O Database Writes Average Bytes", self.database_writes_average_bytes),
-            ("I/O Log Reads Average Latency (msec)", self.log_reads_average_latency_ms),
-            ("I/O Log Writes Average Latency (msec)", self.log_writes_average_latency_ms),
-            ("I/O Log Reads/sec", self.log_reads_per_second),
-            ("I/O Log Writes/sec", self.log_writes_per_second),
-            ("I/O Log Reads Average Bytes", self.log_reads_average_bytes),
-            ("I/O Log Writes Average Bytes", self.log_writes_average_bytes),
+            (
+                "I/O Database Reads Average Latency (msec)",
+                Unit::Milliseconds,
+                self.database_reads_average_latency_ms,
+            ),
+            (
+                "I/O Database Writes Average Latency (msec)",
+                Unit::Milliseconds,
+                self.database_writes_average_latency_ms,
+            ),
+            ("I/O Database Reads/sec", Unit::PerSecond, self.database_reads_per_second),
+            ("I/O Database Writes/sec", Unit::PerSecond, self.database_writes_per_second),
+            ("I/O Database Reads Average Bytes", Unit::Bytes, self.database_reads_average_bytes),
+            ("I/O Database Writes Average Bytes", Unit::Bytes, self.database_writes_average_bytes),
+            ("I/O Log Reads Average Latency (msec)", Unit::Milliseconds, self.log_reads_average_latency_ms),
+            ("I/O Log Writes Average Latency (msec)", Unit::Milliseconds, self.log_writes_average_latency_ms),
+            ("I/O Log Reads/sec", Unit::PerSecond, self.log_reads_per_second),
+            ("I/O Log Writes/sec", Unit::PerSecond, self.log_writes_per_second),
+            ("I/O Log Reads Average Bytes", Unit::Bytes, self.log_reads_average_bytes),
+            ("I/O Log Writes Average Bytes", Unit::Bytes, self.log_writes_average_bytes),
         ]
     }
 
     /// Returns the rows of Jetstress's table "Background Database Maintenance I/O Performance".
-    pub fn maintenance_rows(&self) -> [(&'static str, f64); 2] {
+    pub fn maintenance_rows(&self) -> [JetstressFigure; 2] {
         [
-            ("Database Maintenance IO Reads/sec", self.maintenance_reads_per_second),
-            ("Database Maintenance IO Reads Average Bytes", self.maintenance_reads_average_bytes),
+            ("Database Maintenance IO Reads/sec", Unit::PerSecond, self.maintenance_reads_per_second),
+            (
+                "Database Maintenance IO Reads Average Bytes",
+                Unit::Bytes,
+                self.maintenance_reads_average_bytes,
+            ),
         ]
     }
 
     /// Returns the rows of Jetstress's table "Log Replication I/O Performance".
-    pub fn replication_rows(&self) -> [(&'static str, f64); 2] {
+    pub fn replication_rows(&self) -> [JetstressFigure; 2] {
         [
-            ("I/O Log Reads/sec", self.replication_reads_per_second),
-            ("I/O Log Reads Average Bytes", self.replication_reads_average_bytes),
+            ("I/O Log Reads/sec", Unit::PerSecond, self.replication_reads_per_second),
+            ("I/O Log Reads Average Bytes", Unit::Bytes, self.replication_reads_average_bytes),
         ]
     }
 

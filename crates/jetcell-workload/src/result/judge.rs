@@ -8,11 +8,7 @@ use crate::measurement::{
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
 use crate::result::{BackupTestResult, RecoveryTestResult, ReplicationSideIo, ReplicationTestResult};
-use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, COPIES_FAILED, LOGS_REPLAYED,
-    MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, RuleBound, STALLS, Verdict,
-    VerdictRule,
-};
+use crate::verdict::{RuleBound, RuleKind, Verdict, VerdictRule};
 
 /// Evidence from outside the measured interval that the verdict considers.
 #[derive(Clone, Debug, Default)]
@@ -71,25 +67,32 @@ fn speed_rules(
     let mut speed = Vec::new();
     let limits = &profile.thresholds;
     type RowValue = fn(&InstanceRow) -> f64;
-    let latencies: [(&str, f64, RowValue); 4] = [
-        (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| row.database_reads_average_latency_ms),
-        (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
-        (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
-        (MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
+    let latencies: [(RuleKind, f64, RowValue); 4] = [
+        (RuleKind::AverageDatabaseRead, limits.average_database_read_ms, |row| {
+            row.database_reads_average_latency_ms
+        }),
+        (RuleKind::MaximumDatabaseRead, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
+        (RuleKind::AverageLogWrite, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
+        (RuleKind::MaximumLogWrite, limits.maximum_log_write_ms, |row| row.maximum_log_write_ms),
     ];
-    for (name, limit, value) in latencies {
+    for (kind, limit, value) in latencies {
         let (measured, instance) = worst(instances, value);
-        speed.push(VerdictRule::at_most(name, limit, measured, format!("worst: {instance}")));
+        speed.push(VerdictRule::at_most(kind, limit, measured, format!("worst: {instance}")));
     }
     let stalls = measured.cache.stalls as f64;
     let note = "waits for a free cache page; a larger --cache or faster database writes avoid these waits";
-    speed.push(VerdictRule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
+    speed.push(VerdictRule::at_most(
+        RuleKind::PageFaultStalls,
+        limits.page_fault_stalls as f64,
+        stalls,
+        note.into(),
+    ));
     speed.extend(LatencyPercentiles::new(&measured.io, &measured.tally.operations).rules(limits));
     speed.extend(measured.open_loop.iter().flat_map(OpenLoopBacklog::rules));
     if let Some(target) = profile.target_iops {
         let limit = target * (1.0 - profile.margin);
         let note = format!("target {target} minus a margin of {} %", profile.margin * 100.0);
-        speed.push(VerdictRule::at_least("Achieved transactional I/O per second", limit, iops, note));
+        speed.push(VerdictRule::at_least(RuleKind::TransactionalIo, limit, iops, note));
     }
     speed
 }
@@ -108,7 +111,8 @@ pub fn judge(
         Vec::new()
     };
     let doubts = evidence.doubts.unwrap_or_default();
-    let mut enough = VerdictRule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));
+    let mut enough =
+        VerdictRule::at_most(RuleKind::MeasuredEnough, 0.0, doubts.len() as f64, doubts.join("; "));
     enough.judged = evidence.doubts.is_some();
     if let Some(saturation) = measured.saturation.as_ref().filter(|saturation| saturation.ended) {
         speed.push(sustained_rate_rule(saturation));
@@ -117,12 +121,12 @@ pub fn judge(
     let wrong = &measured.tally;
     let mut correct = vec![
         VerdictRule::at_most(
-            "I/O errors",
+            RuleKind::IoErrors,
             0.0,
             evidence.io_errors as f64,
             evidence.failure.clone().unwrap_or_default(),
         ),
-        VerdictRule::at_most("Records with wrong content", 0.0, wrong.wrong_records as f64, {
+        VerdictRule::at_most(RuleKind::WrongRecords, 0.0, wrong.wrong_records as f64, {
             wrong.wrong.first().cloned().unwrap_or_default()
         }),
     ];
@@ -136,7 +140,7 @@ pub fn judge(
         let first = evidence.scan.iter().find(|scan| scan.bad > 0);
         let note = first.map(|scan| format!("{}: {}", scan.database.display(), scan.findings.join("; ")));
         correct.push(VerdictRule::at_most(
-            "Bad pages seen by the checksum scan",
+            RuleKind::BadPagesInScan,
             0.0,
             bad as f64,
             note.unwrap_or_default(),
@@ -148,7 +152,7 @@ pub fn judge(
         let note = first
             .map(|file| format!("{}: {}", file.path.display(), file.findings.join("; ")))
             .unwrap_or_default();
-        correct.push(VerdictRule::at_most("Bad pages and log segments", 0.0, bad as f64, note));
+        correct.push(VerdictRule::at_most(RuleKind::BadPagesAfterTest, 0.0, bad as f64, note));
     }
 
     let broken = |rules: &[VerdictRule]| rules.iter().find(|rule| !rule.passed).map(explain);
@@ -185,7 +189,7 @@ fn sustained_rate_rule(saturation: &SaturationSearch) -> VerdictRule {
         Some(rule) => format!("at the lowest rate: {} {:.3}", rule.name, rule.measured),
         None => format!("{} times in a row", CONFIRMATIONS),
     };
-    VerdictRule::at_least("Highest sustained rate (operations/sec)", MIN_RATE, measured, note)
+    VerdictRule::at_least(RuleKind::SustainedRate, MIN_RATE, measured, note)
 }
 
 /// Returns the rule for a backup. A backup with a bad page cannot replace its database.
@@ -194,7 +198,7 @@ fn backup_rule(backup: &BackupTestResult) -> VerdictRule {
     let note = first.map(|database| {
         format!("{}: {}", database.database.display(), database.counters.findings.join("; "))
     });
-    VerdictRule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
+    VerdictRule::at_most(RuleKind::BadPagesInBackup, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 
 /// Returns the rule for a replay. A replay with a missing log fails, regardless of its speed.
@@ -202,7 +206,8 @@ fn replay_rule(recovery: &RecoveryTestResult) -> VerdictRule {
     let fewest = recovery.fewest_logs();
     let note = fewest.map(|database| format!("fewest: {}", database.instance)).unwrap_or_default();
     let measured = fewest.map_or(0, |database| database.logs);
-    let mut rule = VerdictRule::at_least(LOGS_REPLAYED, recovery.wanted_logs as f64, measured as f64, note);
+    let mut rule =
+        VerdictRule::at_least(RuleKind::LogsReplayed, recovery.wanted_logs as f64, measured as f64, note);
     rule.judged = recovery.complete;
     rule.passed |= !recovery.complete;
     rule
@@ -212,7 +217,12 @@ fn replay_rule(recovery: &RecoveryTestResult) -> VerdictRule {
 fn replication_rule(replication: &ReplicationTestResult) -> VerdictRule {
     let failed_copies = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
     let note = failed_copies().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
-    VerdictRule::at_most(COPIES_FAILED, 0.0, failed_copies().count() as f64, note.unwrap_or_default())
+    VerdictRule::at_most(
+        RuleKind::CopiesFailed,
+        0.0,
+        failed_copies().count() as f64,
+        note.unwrap_or_default(),
+    )
 }
 
 /// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values range from
@@ -223,7 +233,7 @@ fn passive_io_rule(replication: &ReplicationTestResult) -> VerdictRule {
     let part = replication.steady.as_ref();
     let ratio = part.and_then(|part| replication.ratio(part, true, ReplicationSideIo::transfers));
     let note = "in steady state, with the same cache".to_string();
-    let mut rule = VerdictRule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
+    let mut rule = VerdictRule::at_most(RuleKind::PassiveIo, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
     if ratio.is_none() || !replication.has_written_pages() {
         (rule.judged, rule.passed) = (false, true);
         rule.note = "too little log was written to judge this ratio".into();

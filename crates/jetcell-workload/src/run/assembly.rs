@@ -21,7 +21,7 @@ use crate::result::{
     ReplicationTestResult, RunAnalysis, RunResult, SCHEMA_VERSION, StandaloneLoad, TestPart, VerdictEvidence,
     achieved_iops, doubts, judge, total,
 };
-use crate::verdict::{MEASURED_ENOUGH, Verdict};
+use crate::verdict::{RuleKind, Verdict};
 use jetcell_host::Evidence;
 
 /// Result of attaching the databases, driving the load and shutting down.
@@ -110,9 +110,10 @@ pub(crate) fn assemble(
         doubts: doubts.as_deref(),
     };
     let mut judgement = judge(profile, &instances, iops, measured, &evidence);
-    if let (Some(error), None) =
-        (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed && rule.name != MEASURED_ENOUGH))
-    {
+    if let (Some(error), None) = (
+        &loaded.failure,
+        judgement.rules.iter().find(|rule| !rule.passed && rule.kind() != RuleKind::MeasuredEnough),
+    ) {
         judgement.reason = format!("the load failed: {error}");
     }
     let Judgement { verdict, reason, rules } = judgement;

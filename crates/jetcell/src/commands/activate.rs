@@ -12,6 +12,7 @@ use jetcell_copies::{
 use jetcell_host::host_name;
 use jetcell_input::OptionValueError;
 use jetcell_remote::{HostAddress, is_address};
+use jetcell_report::{StyledText, Tone};
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
@@ -186,14 +187,8 @@ impl ActivateArgs {
         let source = Box::new(DirectorySource::new(logs));
         let successor = self.successor(directory, &state.source);
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
-        console::print_json_or_text(
-            self.json,
-            &(if self.json {
-                format!("{}\n", as_json(directory, &activated))
-            } else {
-                format!("{}\n", as_text(directory, &activated, &state.source))
-            }),
-        );
+        let text = || as_text(directory, &activated, &state.source);
+        console::print_result(self.json, || as_json(directory, &activated), text);
         Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 }
@@ -206,15 +201,16 @@ fn as_json(directory: &Path, activated: &ActivationResult) -> serde_json::Value 
     })
 }
 
-fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> String {
-    let mut lines = vec![format!("{}: active; its databases are clean", directory.display())];
-    lines.push(format!(
+fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> StyledText {
+    let mut out = StyledText::new();
+    out.add_line(&format!("{}: active; its databases are clean", directory.display()));
+    out.add_line(&format!(
         "  {} unfinished transactions were rolled back; its logs continue after generation {:X} \
              (hexadecimal)",
         activated.rolled_back, activated.last.0
     ));
     match &activated.lost {
-        None => lines.push("  nothing was lost".to_string()),
+        None => out.add_line("  nothing was lost"),
         Some(lost) => {
             let what = if lost.first_in_part { "the end of log generation" } else { "log generation" };
             let to = if lost.last_known > lost.first {
@@ -222,23 +218,27 @@ fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> Stri
             } else {
                 String::new()
             };
-            lines.push(format!("  LOST: {what} {:X}{to} (hexadecimal)", lost.first));
-            lines.push(match lost.commits {
+            out += "  ";
+            out.push("LOST", Tone::Bad);
+            out.add_line(&format!(": {what} {:X}{to} (hexadecimal)", lost.first));
+            out.add_line(&match lost.commits {
                 Some(commits) => format!("  the lost logs contained {commits} committed transactions"),
                 None => "  the number of committed transactions in the lost logs is unknown".to_string(),
             });
             if let Some(kept) = lost.kept_until_unix_ms {
-                lines.push(format!("  commits up to {} are retained", format_time(kept)));
+                out.add_line(&format!("  commits up to {} are retained", format_time(kept)));
             }
         }
     }
-    lines.push(match (activated.stepped_down, activated.lost.is_some()) {
+    out.add_line(&match (activated.stepped_down, activated.lost.is_some()) {
         (true, false) => format!("  {source} is now a copy: update it with jetcell replicate"),
         (true, true) => {
             format!("  {source} has diverged: resynchronize it with jetcell reseed --incremental")
         }
         (false, _) => format!("  {source} was unreachable: do not start it until it has been reseeded"),
     });
-    lines.extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
-    jetcell_input::printable_rows(&lines)
+    for database in &activated.databases {
+        out.add_line(&format!("  database: {}", database.display()));
+    }
+    out
 }

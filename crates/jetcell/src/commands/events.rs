@@ -4,7 +4,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use jetcell_input::printable;
+use jetcell_input::{columns, printable};
+use jetcell_report::{StyledText, Tone};
 use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
@@ -78,7 +79,7 @@ impl EventsArgs {
                 Some(true) if self.json => {
                     console::print_json(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
                 }
-                Some(true) => console::print_wrapped(&format!("{}\n", as_text(&event.unwrap_or_default()))),
+                Some(true) => console::print_wrapped(as_text(&event.unwrap_or_default())),
                 Some(false) => {}
                 None => {
                     unreadable += 1;
@@ -107,7 +108,7 @@ impl EventsArgs {
 }
 
 /// Formats an event as one line: time, severity, number, and text.
-fn as_text(event: &Value) -> String {
+fn as_text(event: &Value) -> StyledText {
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_string();
     let id = event["id"].as_u64().map_or("-".to_string(), |id| id.to_string());
     let what = match event["text"].as_str() {
@@ -115,5 +116,13 @@ fn as_text(event: &Value) -> String {
         None => text("event").replace('_', " "),
     };
     let severity = event["severity"].as_str().unwrap_or("information");
-    printable(&format!("{}  {severity:<11}  {id:>3}  {what}", text("at"))).to_string()
+    let tone = match severity {
+        "error" => Tone::Bad,
+        "warning" => Tone::Warning,
+        _ => Tone::Neutral,
+    };
+    let rest = format!("{:1$}  {id:>3}  {what}", "", 11_usize.saturating_sub(columns(severity)));
+    StyledText::from(&*printable(&format!("{}  ", text("at"))))
+        .with(&printable(severity), tone)
+        .with(&(printable(&rest) + "\n"), Tone::Neutral)
 }

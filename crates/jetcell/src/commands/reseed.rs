@@ -183,9 +183,6 @@ impl ReseedArgs {
     }
 
     fn print(&self, json: serde_json::Value, text: &str) {
-        console::print_json_or_text(
-            self.json,
-            &(if self.json { format!("{json}\n") } else { format!("{text}\n") }),
-        );
+        console::print_result(self.json, || json, || text);
     }
 }

@@ -97,13 +97,10 @@ impl RestoreArgs {
                 error
             }
         })?;
-        console::print_json_or_text(
+        console::print_result(
             self.json,
-            &(if self.json {
-                format!("{}\n", self.as_json(&restored))
-            } else {
-                self.as_text(&restored, began.elapsed().as_secs_f64())
-            }),
+            || self.as_json(&restored),
+            || self.as_text(&restored, began.elapsed().as_secs_f64()),
         );
         Ok(if restored.skipped_databases.is_empty() {
             CommandOutcome::Good

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jetcell_input::columns;
 use jetcell_input::time::format_duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -155,7 +156,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &LiveChart, state: &Mo
 /// Returns the number of rows that a string needs when it is wrapped between words.
 fn wrapped_rows(text: &str, width: u16) -> u16 {
     let (mut rows, mut used) = (1, 0);
-    for length in text.split_whitespace().map(|word| word.chars().count()) {
+    for length in text.split_whitespace().map(columns) {
         if used > 0 && used + 1 + length > width.into() {
             (rows, used) = (rows + 1, length);
         } else {

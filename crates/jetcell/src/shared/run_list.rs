@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetcell_report::{RunReadError, StoredRun, run_lines};
+use jetcell_report::{RunReadError, StoredRun, StyledText, run_lines};
 use jetcell_workload::Verdict;
 
 use crate::console;
@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 3;
 /// A list of runs with their combined outcome.
 pub struct RunList {
     /// A table with one line for each run, the oldest first.
-    pub text: String,
+    pub text: StyledText,
     /// Good if every run passed.
     pub outcome: CommandOutcome,
 }

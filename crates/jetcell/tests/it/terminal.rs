@@ -75,6 +75,29 @@ fn a_terminal_has_colours_unless_disabled() {
 }
 
 #[test]
+fn a_file_name_is_not_coloured_as_a_verdict() {
+    let cell = CellDirectory::new();
+    if damaged(&cell, "PASS").is_none() {
+        return;
+    }
+    let Some(text) = on_terminal(&cell, 100, &["check", "PASS"], None) else { return };
+    assert!(text.contains("\nPASS  ") && text.contains("\u{1b}[31m1 ERROR"), "{text}");
+    assert!(!text.contains("mPASS"), "{text}");
+}
+
+#[test]
+fn east_asian_names_fit_the_terminal() {
+    let cell = CellDirectory::new();
+    let name = "郵便箱".repeat(12) + ".edb";
+    if damaged(&cell, &name).is_none() {
+        return;
+    }
+    let Some(text) = on_terminal(&cell, 50, &["check", &name], None) else { return };
+    let widest = plain(&text).lines().map(jetcell_input::columns).max();
+    assert!(widest <= Some(50), "{text}");
+}
+
+#[test]
 fn lines_fit_the_terminal() {
     let cell = CellDirectory::new();
     let directory = "a-directory-with-a-long-name";

@@ -86,11 +86,11 @@ fn databases(test: &PublishedTest) -> ReportTable {
 
 fn io_table(title: &str, rows: &[PublishedIo]) -> ReportTable {
     let empty = InstanceRow::new(String::new(), "".into(), "".into());
-    let table = ReportTable::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
+    let table = ReportTable::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, ..)| name));
     table.rows(
         rows.iter()
             .map(PublishedIo::row)
-            .map(|row| figures(&row.instance, row.jetstress_rows().map(|(_, value)| value))),
+            .map(|row| figures(&row.instance, row.jetstress_rows().map(|(.., value)| value))),
     )
 }
 

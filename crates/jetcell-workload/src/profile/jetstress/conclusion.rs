@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use jetcell_input::{Align, columns, pad};
+
 use super::elements::LISTED_UNKNOWN;
 use super::reader::ElementEffect::{Honoured, Ignored};
 use super::reader::{ElementNote, JetstressReader, JetstressSizing};
@@ -38,11 +40,12 @@ impl JetstressReader<'_> {
                 note.element = note.element.chars().take(MAX_ELEMENT - 1).chain(['…']).collect();
             }
         }
-        let width = self.notes.iter().map(|note| note.element.chars().count()).max().unwrap_or(0);
+        let width = self.notes.iter().map(|note| columns(&note.element)).max().unwrap_or(0);
         for ElementNote { element, fate } in &self.notes {
+            let element = pad(element, width, Align::Left);
             notes.push(match fate {
-                Honoured(what) => format!("  honoured  {element:width$}  {what}"),
-                Ignored(why) => format!("  ignored   {element:width$}  {why}"),
+                Honoured(what) => format!("  honoured  {element}  {what}"),
+                Ignored(why) => format!("  ignored   {element}  {why}"),
             });
         }
         notes

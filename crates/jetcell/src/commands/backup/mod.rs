@@ -161,13 +161,10 @@ impl BackupArgs {
             }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
-        console::print_json_or_text(
+        console::print_result(
             self.json,
-            &(if self.json {
-                format!("{}\n", as_json(to, &made))
-            } else {
-                as_text(to, &made, began.elapsed().as_secs_f64())
-            }),
+            || as_json(to, &made),
+            || as_text(to, &made, began.elapsed().as_secs_f64()),
         );
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
     }

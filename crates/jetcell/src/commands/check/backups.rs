@@ -6,7 +6,9 @@ use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
 use jetcell_input::OptionValueError;
 use jetcell_input::number::human_bytes;
+use jetcell_input::printable;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
+use jetcell_report::{StyledText, Tone};
 use serde_json::json;
 
 use crate::console;
@@ -61,14 +63,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
         Ok(verified) => verified,
         Err(error) => return Ok(CommandError::from(error).print()),
     };
-    console::print_json_or_text(
-        json,
-        &(if json {
-            format!("{}\n", as_json(directory, &verified))
-        } else {
-            format!("{}\n", as_text(directory, &verified))
-        }),
-    );
+    console::print_result(json, || as_json(directory, &verified), || as_text(directory, &verified));
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
     Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
 }
@@ -91,38 +86,42 @@ fn as_json(directory: &Path, verified: &BackupVerification) -> serde_json::Value
     })
 }
 
-fn as_text(directory: &Path, verified: &BackupVerification) -> String {
+fn as_text(directory: &Path, verified: &BackupVerification) -> StyledText {
     let manifest = &verified.manifest;
-    let mut lines: Vec<String> = verified
-        .problems
-        .iter()
-        .map(|(path, at, what)| format!("error: {}: at byte {at}: {what}", path.display()))
-        .collect();
-    for database in manifest.databases.iter().filter(|database| !database.usable) {
-        let file = &database.file;
-        lines.push(format!(
-            "error: {file}: {} bad pages when it was backed up; not usable",
-            database.pages.bad
-        ));
+    let mut out = StyledText::new();
+    let error = |out: &mut StyledText, text: String| {
+        out.push("error", Tone::Bad);
+        out.add_line(&format!(": {text}"));
+    };
+    for (path, at, what) in &verified.problems {
+        error(&mut out, format!("{}: at byte {at}: {what}", path.display()));
     }
-    let verdict = if lines.is_empty() { "good" } else { "BAD" };
-    lines.push(format!(
-        "{}: {} backup, {} of {} verified: {verdict}",
+    for database in manifest.databases.iter().filter(|database| !database.usable) {
+        let (file, bad) = (&database.file, database.pages.bad);
+        error(&mut out, format!("{file}: {bad} bad pages when it was backed up; not usable"));
+    }
+    let (verdict, tone) = if out.as_str().is_empty() { ("good", Tone::Good) } else { ("BAD", Tone::Bad) };
+    out += &printable(&format!(
+        "{}: {} backup, {} of {} verified: ",
         directory.display(),
         manifest.kind.to_engine_kind(),
         human_bytes(verified.bytes),
         human_bytes(verified.total_bytes)
     ));
+    out.push(verdict, tone);
+    out += "\n";
     if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
-        lines.push("  parts of the backup were never verified; --unverified verifies them".to_string());
+        out += "  parts of the backup were never verified; --unverified verifies them\n";
     }
     for path in &verified.unknown_files {
-        lines.push(format!("  warning: {}: not part of the backup; a restore ignores it", path.display()));
+        out += "  ";
+        out.push("warning", Tone::Warning);
+        out.add_line(&format!(": {}: not part of the backup; a restore ignores it", path.display()));
     }
     if let Some(why) = &verified.times_not_stored {
-        lines.push(format!("  could not record the verified parts for the next check: {why}"));
+        out.add_line(&format!("  could not record the verified parts for the next check: {why}"));
     }
-    jetcell_input::printable_rows(&lines)
+    out
 }
 
 /// Percentage of a backup.

@@ -10,7 +10,8 @@ use ese_check::{
 };
 use jetcell_host::{ProgressReport, completed_share};
 use jetcell_input::time::format_duration;
-use jetcell_input::{Printable, printable_rows};
+use jetcell_input::{Align, Printable, printable_rows};
+use jetcell_report::{ReportCell, ReportTable, StyledText, Tone, flush_table_text};
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
@@ -55,8 +56,18 @@ fn line<T: Serialize>(kind: &'static str, content: &T) {
 }
 
 /// Prints lines. Line ends within a line are escaped.
-fn write_out(lines: &[&str]) {
-    console::print_wrapped(&(printable_rows(lines) + "\n"));
+fn write_out(lines: &[String]) {
+    console::print_wrapped(printable_rows(lines) + "\n");
+}
+
+/// Renders a finding. Its severity is coloured.
+fn finding_text(finding: &Finding) -> StyledText {
+    let (severity, text) = (finding.severity.to_string(), finding.to_string());
+    let tone = if finding.severity == Severity::Error { Tone::Bad } else { Tone::Warning };
+    let rest = text.strip_prefix(severity.as_str()).unwrap_or_default();
+    let mut out = StyledText::new().with(&severity, tone);
+    out.add_line(rest);
+    out
 }
 
 impl CheckOutput for JsonCheckOutput {
@@ -113,7 +124,9 @@ impl CheckOutput for TextCheckOutput {
         state.listed_findings += 1;
         if state.listed_findings <= MAX_LISTED_FINDINGS {
             self.bar.with_line_hidden(|| {
-                write_out(&[&finding.to_string(), &format!("    {}: {}", finding.kind, finding.meaning)]);
+                let mut text = finding_text(finding);
+                text.add_line(&format!("    {}: {}", finding.kind, finding.meaning));
+                console::print_wrapped(text);
             });
         }
     }
@@ -123,7 +136,7 @@ impl CheckOutput for TextCheckOutput {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let more = std::mem::take(&mut state.listed_findings).saturating_sub(MAX_LISTED_FINDINGS);
         if more > 0 {
-            write_out(&[&format!("{}: {more} more findings; --json lists all", report.path.display())]);
+            write_out(&[format!("{}: {more} more findings; --json lists all", report.path.display())]);
         }
         state.reports.push(FileReport { findings: Vec::new(), ..report });
     }
@@ -137,20 +150,24 @@ impl CheckOutput for TextCheckOutput {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
         if any {
-            write_out(&[""]);
+            write_out(&[String::new()]);
         }
-        table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(&[row]));
+        let (table, notes) = summary(&state.reports, sets, self.structure);
+        if !table.rows.is_empty() {
+            console::print_wrapped(flush_table_text(&table));
+        }
+        notes.into_iter().for_each(|note| write_out(&[note]));
         for error in skipped {
             error.print();
         }
     }
 }
 
-/// Returns the summary: one line for each database, for each log stream and for each other file, followed by advice.
-fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
+/// Returns a table with a row for each database, for each log stream and for each other file, and advice.
+fn summary(reports: &[FileReport], sets: &[LogSet], structure: bool) -> (ReportTable, Vec<String>) {
     let common = common_directory(reports);
     let name = |path: &Path| Printable(path.strip_prefix(&common).unwrap_or(path).display()).to_string();
-    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut rows: Vec<Vec<ReportCell>> = Vec::new();
     let mut notes = Vec::new();
     for report in reports.iter().filter(|report| report.format == EseFileKind::Database) {
         rows.push(database_row(report, name(&report.path)));
@@ -171,33 +188,21 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     ] {
         rows.extend(other_files_row(reports, format, one, many));
     }
-    let mut lines = Vec::new();
-    if !rows.is_empty() {
-        let heads = ["FILE", "STATE", "PAGES", "GOOD", "ZERO", "VERDICT"].map(str::to_owned);
-        rows.insert(0, heads);
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 6] = std::array::from_fn(width);
-        for row in &rows {
-            let [file, state, pages, good, zero, verdict] = row;
-            let [w0, w1, w2, w3, w4, _] = widths;
-            let text = format!("{file:w0$}  {state:w1$}  {pages:>w2$}  {good:>w3$}  {zero:>w4$}  {verdict}");
-            lines.push(text.trim_end().to_owned());
-        }
-    }
-    lines.extend(notes);
     let others: Vec<String> =
         reports.iter().filter(|report| report.foreign).map(|report| name(&report.path)).collect();
     if !others.is_empty() {
         let (count, more) = (others.len(), if others.len() > MAX_LISTED_FILES { ", ..." } else { "" });
         let names = others.iter().take(MAX_LISTED_FILES).cloned().collect::<Vec<_>>().join(", ");
         let noun = if count == 1 { "file is" } else { "files are" };
-        lines.push(format!("{count} {noun} not in an ESE format and not checked: {names}{more}"));
+        notes.push(format!("{count} {noun} not in an ESE format and not checked: {names}{more}"));
     }
-    lines.extend(reports.iter().filter_map(|report| coverage(report, &name(&report.path))));
+    notes.extend(reports.iter().filter_map(|report| coverage(report, &name(&report.path))));
     if !structure && reports.iter().any(|report| report.format == EseFileKind::Database) {
-        lines.push("Each page was checked individually; --structure also checks the trees.".to_owned());
+        notes.push("Each page was checked individually; --structure also checks the trees.".to_owned());
     }
-    lines
+    let columns = ["FILE", "STATE", "PAGES", "GOOD", "ZERO", "VERDICT"];
+    let table = ReportTable::text_columns("", &columns).aligned(2..5, Align::Right);
+    (table.rows(rows), notes)
 }
 
 /// Describes the part of a database that was not read. Returns `None` if every page was read.
@@ -212,25 +217,25 @@ fn coverage(report: &FileReport, name: &str) -> Option<String> {
     ))
 }
 
-fn database_row(report: &FileReport, name: String) -> [String; 6] {
+/// Returns a row of the table. `pages` are the numbers of pages or log segments: all, good, and zero.
+fn row(name: String, state: &str, pages: Option<[u64; 3]>, verdict: ReportCell) -> Vec<ReportCell> {
+    let dash = || ReportCell::from("-");
+    let pages =
+        pages.map_or_else(|| [dash(), dash(), dash()], |pages| pages.map(|count| count.to_string().into()));
+    [name.into(), state.into()].into_iter().chain(pages).chain([verdict]).collect()
+}
+
+fn database_row(report: &FileReport, name: String) -> Vec<ReportCell> {
     let state = match report.state.as_deref() {
         Some("CleanShutdown") => "clean",
         Some("DirtyShutdown") => "dirty",
         Some(other) => other,
         None => "-",
     };
-    let count = |number: u64| number.to_string();
     let Some(pages) = report.pages else {
-        return [
-            name,
-            state.to_owned(),
-            "-".into(),
-            "-".into(),
-            "-".into(),
-            verdict(report.outcome, report.counts),
-        ];
+        return row(name, state, None, verdict(report.outcome, report.counts, ""));
     };
-    let mut what = verdict(report.outcome, report.counts);
+    let mut what = String::new();
     for (number, text) in [
         (pages.bad, "bad"),
         (pages.repairable, "repairable"),
@@ -249,21 +254,21 @@ fn database_row(report: &FileReport, name: String) -> [String; 6] {
     if report.cancelled {
         what.push_str(" so far, stopped");
     }
-    [name, state.to_owned(), count(pages.total), count(pages.good), count(pages.zero), what]
+    let verdict = verdict(report.outcome, report.counts, &what);
+    row(name, state, Some([pages.total, pages.good, pages.zero]), verdict)
 }
 
-fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> String) -> Vec<[String; 6]> {
+fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> String) -> Vec<Vec<ReportCell>> {
     let mut rows = Vec::new();
     let mut left: Vec<&FileReport> =
         reports.iter().filter(|report| report.format == EseFileKind::Log).collect();
-    let row = |name: String, state: String, logs: &[&FileReport], broken: &str| {
+    let log_row = |name: String, state: &str, logs: &[&FileReport], broken: &str| {
         let sum = |count: fn(&ese_check::SegmentCounts) -> u64| {
-            logs.iter().filter_map(|log| log.segments.as_ref()).map(count).sum::<u64>().to_string()
+            logs.iter().filter_map(|log| log.segments.as_ref()).map(count).sum::<u64>()
         };
         let worst = logs.iter().map(|log| log.outcome).max().unwrap_or(CheckOutcome::Sound);
-        let mut what = verdict(worst, add(logs));
-        what.push_str(broken);
-        [name, state, sum(|counts| counts.total), sum(|counts| counts.good), sum(|counts| counts.zero), what]
+        let segments = [sum(|counts| counts.total), sum(|counts| counts.good), sum(|counts| counts.zero)];
+        row(name, state, Some(segments), verdict(worst, add(logs), broken))
     };
     for set in sets {
         let mine = |report: &FileReport| {
@@ -282,11 +287,9 @@ fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> Str
             [one] => name(&one.path),
             _ => format!("{} ({} logs)", name(&set.directory), logs.len()),
         };
-        rows.push(row(place, state, &logs, if set.unbroken { "" } else { ", chain broken" }));
+        rows.push(log_row(place, &state, &logs, if set.unbroken { "" } else { ", chain broken" }));
     }
-    for log in left {
-        rows.push(row(name(&log.path), "log".to_owned(), &[log], ""));
-    }
+    rows.extend(left.into_iter().map(|log| log_row(name(&log.path), "log", &[log], "")));
     rows
 }
 
@@ -295,13 +298,11 @@ fn other_files_row(
     format: EseFileKind,
     one: &str,
     many: &str,
-) -> Option<[String; 6]> {
+) -> Option<Vec<ReportCell>> {
     let files: Vec<&FileReport> = reports.iter().filter(|report| report.format == format).collect();
     let worst = files.iter().map(|file| file.outcome).max()?;
     let noun = if files.len() == 1 { one } else { many };
-    let dash = || "-".to_owned();
-    let what = verdict(worst, add(&files));
-    Some([format!("{} {noun}", files.len()), dash(), dash(), dash(), dash(), what])
+    Some(row(format!("{} {noun}", files.len()), "-", None, verdict(worst, add(&files), "")))
 }
 
 fn add(reports: &[&FileReport]) -> FindingCounts {
@@ -312,18 +313,21 @@ fn add(reports: &[&FileReport]) -> FindingCounts {
     })
 }
 
-fn verdict(verdict: CheckOutcome, counts: FindingCounts) -> String {
-    match verdict {
-        CheckOutcome::Sound => "sound".to_owned(),
-        CheckOutcome::Unreadable => "UNREADABLE".to_owned(),
-        CheckOutcome::Findings => {
-            let part = |count: u64, noun: &str| match count {
-                0 => None,
-                1 => Some(format!("1 {noun}")),
-                _ => Some(format!("{count} {noun}s")),
-            };
-            let parts = [part(counts.errors, "ERROR"), part(counts.warnings, "warning")];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+/// Returns a cell with the verdict, followed by `rest`.
+fn verdict(verdict: CheckOutcome, counts: FindingCounts, rest: &str) -> ReportCell {
+    let part = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let warnings = part(counts.warnings, "warning");
+    match (verdict, counts) {
+        (CheckOutcome::Sound, _) => ReportCell::verdict("sound", Tone::Good, rest),
+        (CheckOutcome::Unreadable, _) => ReportCell::verdict("UNREADABLE", Tone::Bad, rest),
+        (CheckOutcome::Findings, FindingCounts { errors: 0, .. }) => {
+            ReportCell::verdict(warnings, Tone::Warning, rest)
+        }
+        (CheckOutcome::Findings, FindingCounts { errors, warnings: 0, .. }) => {
+            ReportCell::verdict(part(errors, "ERROR"), Tone::Bad, rest)
+        }
+        (CheckOutcome::Findings, FindingCounts { errors, .. }) => {
+            ReportCell::verdict(part(errors, "ERROR"), Tone::Bad, format!(", {warnings}{rest}"))
         }
     }
 }

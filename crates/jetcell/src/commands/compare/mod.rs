@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{RunComparison, StoredRun, comparison};
+use jetcell_report::{RunComparison, StoredRun, StyledText, comparison};
 use jetcell_vfs::replace_output;
 use jetcell_workload::Verdict;
 
@@ -33,8 +33,8 @@ Examples:
       compares drives for a purchase: tests, mail load, price and energy of each; docs/lab.md explains the list
 
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
-where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
-intervals overlap, no difference is shown.
+where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if noise
+could explain a difference, no difference is shown.
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
 The command changes nothing in the directories.";
@@ -79,7 +79,7 @@ impl CompareArgs {
     pub fn run(self) -> CommandResult {
         #[cfg(feature = "lab")]
         if let Some(list) = &self.drives {
-            self.write_output(&drives::compare_drives(list, self.format)?)?;
+            self.write_output(drives::compare_drives(list, self.format)?)?;
             return Ok(CommandOutcome::Good);
         }
         #[cfg(not(feature = "lab"))]
@@ -98,23 +98,24 @@ impl CompareArgs {
         let comparison = RunComparison::new(&runs, base);
         let text = match self.format {
             ComparisonFormat::Text => comparison::text(&comparison, console::width()),
-            ComparisonFormat::Html => comparison::html(&comparison),
-            ComparisonFormat::Markdown => comparison::markdown(&comparison),
-            ComparisonFormat::Csv => comparison::csv(&comparison),
-            ComparisonFormat::Json => comparison::json(&comparison),
+            ComparisonFormat::Html => comparison::html(&comparison).into(),
+            ComparisonFormat::Markdown => comparison::markdown(&comparison).into(),
+            ComparisonFormat::Csv => comparison::csv(&comparison).into(),
+            ComparisonFormat::Json => comparison::json(&comparison).into(),
         };
-        self.write_output(&text)?;
+        self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
         Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn write_output(&self, text: &str) -> CommandResult<()> {
+    fn write_output(&self, text: StyledText) -> CommandResult<()> {
         match &self.output {
             Some(path) => {
-                replace_output(path, text).context(format_args!("{}: cannot be written", path.display()))?;
+                replace_output(path, text.as_str())
+                    .context(format_args!("{}: cannot be written", path.display()))?;
             }
             None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
-            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),
+            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text.as_str()),
         }
         Ok(())
     }

@@ -54,20 +54,16 @@ pub fn print_comparison(
             lines.push(format!("  {commits} committed transactions exist only in {place}"));
         }
     }
-    console::print_json_or_text(
+    console::print_result(
         as_json,
-        &(if as_json {
-            format!(
-                "{}\n",
-                json!({
-                    "path": directory, "with": other, "relation": name,
-                    "first_different_generation": first.map(|first| first.0),
-                    "commits_only_here": only_here, "commits_only_there": only_there,
-                })
-            )
-        } else {
-            jetcell_input::printable_rows(&lines) + "\n"
-        }),
+        || {
+            json!({
+                "path": directory, "with": other, "relation": name,
+                "first_different_generation": first.map(|first| first.0),
+                "commits_only_here": only_here, "commits_only_there": only_there,
+            })
+        },
+        || jetcell_input::printable_rows(&lines) + "\n",
     );
     Ok(outcome(!relation.is_divergence() && relation != HistoryRelation::NoCommonLog))
 }

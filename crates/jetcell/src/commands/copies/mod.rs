@@ -100,7 +100,7 @@ impl CopiesArgs {
             if lines.is_empty() {
                 lines.push(format!("{}: no copies are registered", directory.display()));
             }
-            console::print_wrapped(&(printable_rows(&lines) + "\n"));
+            console::print_wrapped(printable_rows(&lines) + "\n");
         }
         Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
     }
@@ -189,12 +189,8 @@ pub fn format_time(unix_ms: i64) -> String {
 
 /// Prints the state of one copy.
 pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: bool) {
-    let text = if json {
-        copy_json(vfs, directory, state).to_string()
-    } else {
-        printable_rows(copy_lines(vfs, directory, state))
-    };
-    console::print_json_or_text(json, &format!("{text}\n"));
+    let text = || printable_rows(copy_lines(vfs, directory, state));
+    console::print_result(json, || copy_json(vfs, directory, state), text);
 }
 
 /// Returns a one-line summary of a copy that is following.

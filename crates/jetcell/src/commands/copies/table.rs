@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use jetcell_copies::{CopyLag, CopyState, health};
 use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
-use jetcell_input::printable;
 use jetcell_remote::HostAddress;
+use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};
 use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
@@ -35,10 +35,7 @@ pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool)
             rows.extend(table_rows(directory, &side));
         }
     }
-    console::print_json_or_text(
-        as_json,
-        &(if as_json { format!("{}\n", json!({ "sides": sides })) } else { align_columns(&rows) }),
-    );
+    console::print_result(as_json, || json!({ "sides": sides }), || flush_table_text(&table(rows)));
     match (failed, good) {
         (true, _) => CommandOutcome::CouldNotRun,
         (false, true) => CommandOutcome::Good,
@@ -68,71 +65,60 @@ fn host_of(directory: &Path) -> String {
     }
 }
 
-type CopyTableRow = [String; COLUMN_HEADERS.len()];
+fn table(rows: Vec<Vec<ReportCell>>) -> ReportTable {
+    ReportTable::text_columns("", &COLUMN_HEADERS).rows(rows)
+}
 
-fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<CopyTableRow> {
+fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<Vec<ReportCell>> {
     let asked = directory.display().to_string();
-    let none = || "-".to_string();
-    let row =
-        |host: String, copy: String, what: String| [asked.clone(), host, copy, what, none(), none(), none()];
+    let row = |host: String, copy: &str, figures: Vec<ReportCell>| {
+        let first = [asked.as_str().into(), host.into(), copy.into()];
+        let mut cells: Vec<ReportCell> = first.into_iter().chain(figures).collect();
+        cells.resize(COLUMN_HEADERS.len(), "-".into());
+        cells
+    };
     match side {
-        Ok(CopiesSide::Copy(state)) => {
-            let [what, copied, replayed, behind] = figures(state);
-            vec![[asked.clone(), host_of(directory), none(), what, copied, replayed, behind]]
-        }
+        Ok(CopiesSide::Copy(state)) => vec![row(host_of(directory), "-", figures(state))],
         Ok(CopiesSide::Instance(copies)) if copies.is_empty() => {
-            vec![row(host_of(directory), none(), "no copies are registered".into())]
+            vec![row(host_of(directory), "-", vec!["no copies are registered".into()])]
         }
         Ok(CopiesSide::Instance(copies)) => copies
             .iter()
             .map(|copy| {
                 let RegisteredCopyReport { registration, cut_off, state } = copy;
                 let host = registration.host.clone().unwrap_or_else(|| "?".into());
-                let place = registration.copy.clone();
+                let place = &registration.copy;
                 if *cut_off {
-                    return row(host, place, "CUT OFF".into());
+                    return row(host, place, vec![ReportCell::from("CUT OFF").with_tone(Tone::Bad)]);
                 }
                 if let Some(state) = state {
-                    let [what, copied, replayed, behind] = figures(state);
-                    return [asked.clone(), host, place, what, copied, replayed, behind];
+                    return row(host, place, figures(state));
                 }
                 let ago =
                     RealClock::new().unix_ms().saturating_sub(registration.contact_unix_ms).max(0) / 1000;
                 let waits =
                     registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
-                row(host, place, format!("last contact {ago} s ago{waits}"))
+                row(host, place, vec![format!("last contact {ago} s ago{waits}").into()])
             })
             .collect(),
-        Err(what) => vec![row(host_of(directory), none(), format!("UNREACHABLE: {}", what.full_text()))],
+        Err(what) => {
+            let unreachable =
+                ReportCell::verdict("UNREACHABLE", Tone::Bad, format!(": {}", what.full_text()));
+            vec![row(host_of(directory), "-", vec![unreachable])]
+        }
     }
 }
 
 /// Returns the health, the queues and the lag as text.
-fn figures(state: &CopyState) -> [String; 4] {
+fn figures(state: &CopyState) -> Vec<ReportCell> {
     let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
     let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
-    [
-        health(state).to_string(),
-        state.copy_queue().to_string(),
-        state.replay_queue().to_string(),
-        format!("{}, {seconds}", human_bytes(lag.bytes)),
+    vec![
+        health(state).to_string().into(),
+        state.copy_queue().to_string().into(),
+        state.replay_queue().to_string().into(),
+        format!("{}, {seconds}", human_bytes(lag.bytes)).into(),
     ]
-}
-
-/// Pads each column to the width of its widest text.
-fn align_columns(rows: &[CopyTableRow]) -> String {
-    let heads = COLUMN_HEADERS.map(str::to_string);
-    let cells: Vec<CopyTableRow> = std::iter::once(&heads)
-        .chain(rows)
-        .map(|row| row.clone().map(|cell| printable(&cell).to_string()))
-        .collect();
-    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMN_HEADERS.len()).map(width).collect();
-    let line = |row: &CopyTableRow| {
-        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
-    };
-    cells.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -142,11 +128,12 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_control_characters_are_shown() {
         let row = |first: &str, last: &str| {
-            let mut row: CopyTableRow = std::array::from_fn(|_| "-".to_string());
-            (row[0], row[6]) = (first.to_string(), last.to_string());
+            let mut row: Vec<ReportCell> = vec!["-".into(); COLUMN_HEADERS.len()];
+            (row[0], row[6]) = (first.into(), last.into());
             row
         };
-        let text = align_columns(&[row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")]);
+        let rows = vec![row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")];
+        let text = flush_table_text(&table(rows)).to_string();
         let lines: Vec<&str> = text.lines().collect();
         let dash_position = |line: &str| line.chars().position(|character| character == '-');
         assert_eq!((lines.len(), dash_position(lines[1])), (3, dash_position(lines[2])));

@@ -16,7 +16,7 @@ use jetcell_report::{experiment_html, experiment_markdown, experiment_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::load_turns::{LoadTurns, json, load_options};
@@ -86,8 +86,7 @@ impl FragmentationExperimentArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let found = self.experiment()?;
-        let text = if self.json { json(&found) } else { experiment_text(&found, console::width()) };
-        print_json_or_lines(self.json, &text);
+        console::print_result(self.json, || json(&found), || experiment_text(&found, console::width()));
         Ok(CommandOutcome::Good)
     }
 

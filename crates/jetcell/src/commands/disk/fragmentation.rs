@@ -10,7 +10,7 @@ use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_t
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -78,7 +78,7 @@ impl ShowFragmentationArgs {
     pub fn run(self) -> CommandResult {
         let found = self.examine()?;
         let text = || fragmentation_text(&found.files, &found.expected, console::width());
-        print_json_or_lines(self.json, &(if self.json { found.json() } else { text() }));
+        console::print_result(self.json, || found.json(), text);
         Ok(CommandOutcome::Good)
     }
 

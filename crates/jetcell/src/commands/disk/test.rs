@@ -22,7 +22,7 @@ use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directories};
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::load_turns::first_mistake;
@@ -189,8 +189,7 @@ impl MeasurementOptions {
     /// Measures the targets and reports the result.
     pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult {
         let result = self.test(targets, open)?;
-        let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
-        print_json_or_lines(self.json, &text);
+        console::print_result(self.json, || json(&result), || drive_test_text(&result, console::width()));
         Ok(if result.has_mismatches() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 

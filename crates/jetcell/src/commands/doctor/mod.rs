@@ -7,12 +7,12 @@ mod observation;
 mod storage;
 mod system_files;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use jetcell_input::Printable;
+use jetcell_report::{StyledText, Tone};
 use serde::Serialize;
 
 use self::observation::{Observation, ObservationSeverity};
@@ -61,13 +61,11 @@ impl DoctorArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let examination = self.examine()?;
-        let shown = if self.json {
+        let json = || {
             let text = jetcell_input::json_pretty(&examination);
-            text.expect("text and numbers can be written as JSON") + "\n"
-        } else {
-            text(&examination)
+            text.expect("text and numbers can be written as JSON")
         };
-        console::print_json_or_text(self.json, &shown);
+        console::print_result(self.json, json, || text(&examination));
         Ok(if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
@@ -88,24 +86,29 @@ impl DoctorArgs {
 }
 
 /// Formats a block of lines for the machine and for each directory. Each observation is followed by its advice.
-fn text(examination: &DoctorReport) -> String {
-    let mut out = String::new();
+fn text(examination: &DoctorReport) -> StyledText {
+    let mut out = StyledText::new();
     let mut about = None;
     for each in &examination.observations {
         if about != Some(&each.about) {
-            let space = if about.is_some() { "\n" } else { "" };
-            let _ = writeln!(out, "{space}{}", Printable(&each.about));
+            out += if about.is_some() { "\n" } else { "" };
+            out += &format!("{}\n", Printable(&each.about));
             about = Some(&each.about);
         }
-        let _ = writeln!(out, "  {:<7} {:<20} {}", each.weight.label(), each.subject, Printable(&each.state));
+        out += "  ";
+        let label = each.weight.label();
+        out.push(label, each.weight.tone());
+        out += &format!("{:1$} {2:<20} {3}\n", "", 7 - label.len(), each.subject, Printable(&each.state));
         if let Some(advice) = &each.advice {
-            let _ = writeln!(out, "  → {}", Printable(advice));
+            out += "  ";
+            out.push("→", Tone::Warning);
+            out += &format!(" {}\n", Printable(advice));
         }
     }
-    let _ = match examination.changes {
-        0 => writeln!(out, "\nNothing to change before a measurement"),
-        1 => writeln!(out, "\n1 thing to change before a measurement"),
-        many => writeln!(out, "\n{many} things to change before a measurement"),
+    out += &match examination.changes {
+        0 => "\nNothing to change before a measurement\n".to_string(),
+        1 => "\n1 thing to change before a measurement\n".to_string(),
+        many => format!("\n{many} things to change before a measurement\n"),
     };
     out
 }
@@ -121,7 +124,7 @@ mod tests {
             Observation::recommendation("Machine", "clock", "hpet", "boot with clocksource=tsc"),
             Observation::information("/mnt/a", "mount", "ext4", None),
         ];
-        let shown = text(&DoctorReport { changes: 1, observations });
+        let shown = text(&DoctorReport { changes: 1, observations }).to_string();
         let expected = "Machine\n  good    processors           2\n  change  clock                hpet\n  \
                         → boot with clocksource=tsc\n\n/mnt/a\n  note    mount                ext4\n\n\
                         1 thing to change before a measurement\n";

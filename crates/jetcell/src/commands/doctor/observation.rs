@@ -1,5 +1,6 @@
 //! An observation about the machine or a directory.
 
+use jetcell_report::Tone;
 use serde::Serialize;
 
 /// How much an observation matters to a measurement.
@@ -20,6 +21,14 @@ impl ObservationSeverity {
             ObservationSeverity::Good => "good",
             ObservationSeverity::Note => "note",
             ObservationSeverity::Change => "change",
+        }
+    }
+
+    pub(super) fn tone(self) -> Tone {
+        match self {
+            ObservationSeverity::Good => Tone::Good,
+            ObservationSeverity::Note => Tone::Neutral,
+            ObservationSeverity::Change => Tone::Warning,
         }
     }
 }

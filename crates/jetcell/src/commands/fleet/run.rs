@@ -17,7 +17,7 @@ use jetcell_workload::units::TimeSpan;
 use super::connection::ConnectionOptions;
 use super::ssh::SshOptions;
 use super::store::FleetStore;
-use super::tables::fleet_text;
+use super::tables::{fleet_text, verdict_line};
 use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen};
@@ -203,12 +203,12 @@ impl FleetRunArgs {
         if self.json {
             return console::print_json(&result.to_json());
         }
-        let text = fleet_text(result, console::width());
         if self.quiet {
-            let verdict = text.lines().next().unwrap_or_default();
-            return console::print_coloured(&format!("{verdict}\n"));
+            return console::print_styled(&verdict_line(result, usize::MAX));
         }
+        let mut text = fleet_text(result, console::width());
         let page = store.directory().join("report.html");
-        console::print_coloured(&format!("{text}\n  Report: {}\n", Printable(page.display())));
+        text += &format!("\n  Report: {}\n", Printable(page.display()));
+        console::print_styled(&text);
     }
 }

@@ -2,9 +2,10 @@
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
 use jetcell_input::number::{decimal, grouped, human_bytes, signed, significant};
-use jetcell_report::{ReportCell, ReportTable, table_text, wrap};
+use jetcell_input::printable;
+use jetcell_report::{Digits, ReportCell, ReportTable, StyledText, Tone, table_text, wrap_styled};
+use jetcell_workload::RuleState;
 use jetcell_workload::result::StandaloneLoad;
-use jetcell_workload::{RuleBound, RuleState};
 
 /// Returns the verdict in words.
 pub fn verdict(result: &FleetResult) -> &'static str {
@@ -16,12 +17,23 @@ pub fn verdict(result: &FleetResult) -> &'static str {
     }
 }
 
+/// Renders the verdict and its reason.
+pub fn verdict_line(result: &FleetResult, width: usize) -> StyledText {
+    let tone = match result.verdict {
+        FleetVerdict::Pass => Tone::Good,
+        FleetVerdict::Fail | FleetVerdict::Invalid => Tone::Bad,
+        FleetVerdict::Incomplete => Tone::Warning,
+    };
+    let mark = StyledText::new().with(verdict(result), tone).with(": ", Tone::Neutral);
+    wrap_styled(mark, &*printable(&result.reason), width)
+}
+
 /// Formats a report for a terminal with the given width.
-pub fn fleet_text(result: &FleetResult, width: usize) -> String {
-    let mut text = wrap(&format!("{}: ", verdict(result)), &result.reason, width);
+pub fn fleet_text(result: &FleetResult, width: usize) -> StyledText {
+    let mut text = verdict_line(result, width);
     for table in fleet_tables(result) {
-        text.push('\n');
-        text += &table_text(&table, width);
+        text += "\n";
+        text.append(table_text(&table, width));
     }
     text
 }
@@ -37,11 +49,11 @@ pub fn fleet_tables(result: &FleetResult) -> Vec<ReportTable> {
 }
 
 fn rate(value: f64) -> ReportCell {
-    ReportCell::number(grouped(value), format!("{value:.3}"))
+    ReportCell::number(value, Digits::Decimals(0))
 }
 
 fn ms(value: f64) -> ReportCell {
-    ReportCell::number(significant(value), format!("{value:.3}"))
+    ReportCell::number(value, Digits::Three)
 }
 
 fn host(row: &HostRow) -> String {
@@ -205,13 +217,9 @@ fn clocks(result: &FleetResult) -> ReportTable {
 
 fn rules(result: &FleetResult) -> ReportTable {
     let row = |rule: &jetcell_workload::VerdictRule| {
-        let sign = match rule.bound {
-            RuleBound::AtMost => "≤",
-            RuleBound::AtLeast => "≥",
-        };
         vec![
             rule.name.clone().into(),
-            ReportCell::from(format!("{sign} {}", rule.limit)),
+            ReportCell::from(format!("{} {}", rule.bound.sign(), rule.limit)),
             ReportCell::from(significant(rule.measured)),
             ReportCell::with_judgement(
                 match rule.state() {

@@ -69,13 +69,10 @@ impl MaintainArgs {
         drop(report);
         let scan = scan?;
         let complete = !stop.is_cancelled();
-        console::print_json_or_text(
+        console::print_result(
             self.json,
-            &(if self.json {
-                format!("{}\n", as_json(directory, &scan, complete))
-            } else {
-                format!("{}\n", as_text(directory, &scan))
-            }),
+            || as_json(directory, &scan, complete),
+            || as_text(directory, &scan),
         );
         let sound = scan.databases.iter().all(|database| database.bad == 0);
         Ok(if complete && sound { CommandOutcome::Good } else { CommandOutcome::Findings })

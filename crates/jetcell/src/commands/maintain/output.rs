@@ -183,7 +183,7 @@ fn print_text(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) {
         lines.extend(counters.iter().map(|(name, count)| format!("  {count:>12} {name}")));
         lines.extend(progress.findings.iter().map(|(page, flaw)| format!("  page {page}: {flaw}")));
     }
-    console::print_wrapped(&(jetcell_input::printable_rows(&lines) + "\n"));
+    console::print_wrapped(jetcell_input::printable_rows(&lines) + "\n");
 }
 
 fn state(passes: u64) -> &'static str {

@@ -8,7 +8,7 @@ use jetcell_power::{EnergyEstimate, EnergyUse, MeterScope, PowerLog};
 use jetcell_report::{ReportCell, ReportTable, StoredRun, table_text, tables_html, tables_markdown, wrap};
 use serde_json::json;
 
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -87,15 +87,14 @@ impl ShowEnergyArgs {
             let html = tables_html("Energy", &tables, &remarks);
             store(output, &html, &tables_markdown("energy", &tables, &remarks), &shown.json())?;
         }
-        print_json_or_lines(
+        console::print_result(
             self.json,
-            &(if self.json {
-                shown.json()
-            } else {
+            || shown.json(),
+            || {
                 let table = table_text(&tables[0], console::width());
                 let lines = remarks.iter().map(|line| wrap("", line, console::width()));
-                format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
-            }),
+                format!("{table}{}", lines.collect::<String>())
+            },
         );
         Ok(CommandOutcome::Good)
     }

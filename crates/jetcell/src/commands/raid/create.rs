@@ -120,21 +120,19 @@ impl RaidCreateArgs {
         if !is_simulated {
             shared_devices(&all).iter().for_each(|line| console::print_note(line));
         }
-        console::print_json_or_text(
+        console::print_result(
             self.json,
-            &(if self.json {
-                format!(
-                    "{}\n",
-                    json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+            || {
+                json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
                         "members": members, "spares": spares })
-                )
-            } else {
+            },
+            || {
                 format!(
                     "{}: {level}, {count} members, {}\n",
                     Printable(self.array.display()),
                     human_bytes(bytes)
                 )
-            }),
+            },
         );
         Ok(CommandOutcome::Good)
     }

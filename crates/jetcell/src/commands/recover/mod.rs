@@ -92,14 +92,14 @@ impl RecoverArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let report = self.recover()?;
-        let text = if self.json {
-            jetcell_input::json_line(&report)
+        if self.json {
+            let text = jetcell_input::json_line(&report)
                 .context("could not write the report as JSON")
-                .advise("repeat the command without --json")?
+                .advise("repeat the command without --json")?;
+            console::print_json(&format!("{text}\n"));
         } else {
-            report.text()
-        };
-        console::print_json_or_text(self.json, &format!("{text}\n"));
+            console::print_wrapped(report.text());
+        }
         Ok(if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 

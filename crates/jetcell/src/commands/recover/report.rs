@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use jetcell_report::{StyledText, Tone};
 use serde::Serialize;
 
 /// Result of a recovery.
@@ -71,39 +72,40 @@ pub struct IgnoredFile {
 
 impl RecoveryReport {
     /// Formats the report as text.
-    pub fn text(&self) -> String {
-        let mut lines = Vec::new();
+    pub fn text(&self) -> StyledText {
+        let mut out = StyledText::new();
         let ReplayedGenerations { first, last } = self.generations;
         let verb = if self.dry_run { "would replay" } else { "replayed" };
         let upto = self.position.as_ref().map(|position| format!(", up to {position}")).unwrap_or_default();
-        lines.push(format!("{verb} log generations {first:X} to {last:X} (hexadecimal){upto}"));
+        out.add_line(&format!("{verb} log generations {first:X} to {last:X} (hexadecimal){upto}"));
         if !self.dry_run {
             let all: u64 = self.records.values().sum();
             let mut types: Vec<_> = self.records.iter().collect();
             types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
             let types: Vec<String> = types.iter().map(|(name, count)| format!("{name} {count}")).collect();
-            lines.push(format!("records: {all} ({})", types.join(", ")));
-            lines.push(format!(
+            out.add_line(&format!("records: {all} ({})", types.join(", ")));
+            out.add_line(&format!(
                 "pages: {} changes made, {} pages read, {} written",
                 self.pages.changes, self.pages.read, self.pages.written
             ));
-            lines.push(format!("transactions rolled back: {}", self.undone));
+            out.add_line(&format!("transactions rolled back: {}", self.undone));
             if self.incomplete_macros > 0 {
                 let count = self.incomplete_macros;
-                lines.push(format!("macros truncated by the end of the log, not replayed: {count}"));
+                out.add_line(&format!("macros truncated by the end of the log, not replayed: {count}"));
             }
         }
         for LostGenerations { first, last, why } in &self.lost {
             let range = if first == last { format!("{first:X}") } else { format!("{first:X} to {last:X}") };
-            lines.push(format!("LOST: log generations {range}: {why}"));
+            out.push("LOST", Tone::Bad);
+            out.add_line(&format!(": log generations {range}: {why}"));
         }
         for IgnoredFile { path, why } in &self.ignored {
-            lines.push(format!("ignored: {}: {why}", path.display()));
+            out.add_line(&format!("ignored: {}: {why}", path.display()));
         }
         for RecoveredDatabase { path, before, after } in &self.databases {
             let state = if self.dry_run { before.clone() } else { format!("{before} -> {after}") };
-            lines.push(format!("{}: {state}", path.display()));
+            out.add_line(&format!("{}: {state}", path.display()));
         }
-        jetcell_input::printable_rows(&lines)
+        out
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_input::Printable;
-use jetcell_report::StoredRun;
+use jetcell_report::{StoredRun, StyledText};
 use jetcell_workload::Verdict;
 
 use crate::console::{self, print, print_json};
@@ -93,7 +93,7 @@ impl ReportArgs {
             && !directory.join("result.json").exists()
             && let Some(listed) = run_list::list_runs(directory)
         {
-            console::print_wrapped(&listed.text);
+            console::print_wrapped(listed.text);
             return Ok(listed.outcome);
         }
         // All runs are read before anything is printed, so an unreadable run does not leave partial output.
@@ -101,16 +101,15 @@ impl ReportArgs {
             self.directories.iter().map(|dir| StoredRun::read(dir)).collect::<Result<_, _>>()?;
         match format {
             ReportFormat::Text => {
-                let report_text = |(dir, run): (&PathBuf, &StoredRun)| {
-                    let name = if stored.len() > 1 {
-                        format!("{}\n", Printable(dir.display()))
-                    } else {
-                        String::new()
-                    };
-                    name + &jetcell_report::text(&run.result, &run.samples, console::width())
-                };
-                let texts: Vec<String> = self.directories.iter().zip(&stored).map(report_text).collect();
-                console::print_wrapped(&texts.join("\n"));
+                let mut text = StyledText::new();
+                for (number, (dir, run)) in self.directories.iter().zip(&stored).enumerate() {
+                    text += if number > 0 { "\n" } else { "" };
+                    if stored.len() > 1 {
+                        text += &format!("{}\n", Printable(dir.display()));
+                    }
+                    text.append(jetcell_report::text(&run.result, &run.samples, console::width()));
+                }
+                console::print_wrapped(text);
             }
             ReportFormat::Html => {
                 stored.iter().for_each(|run| print(&jetcell_report::html(&run.result, &run.samples)));

@@ -46,7 +46,7 @@ fn charts(sized: &SizingWithRisk) -> [BarChart; 3] {
             "Data loss",
             format!("probability that an array loses data in {} years", cost.years),
             AxisScale::Logarithmic,
-            &|_, risk| risk.map(|risk| (risk * 100.0, format!("{} %", tables::loss(Some(risk)).text))),
+            &|_, risk| risk.map(|risk| (risk * 100.0, format!("{} %", tables::loss(Some(risk)).text()))),
         ),
         bars("Disks", "all servers, with spares".into(), AxisScale::Linear, &|design, _| {
             Some((design.disks, decimal(design.disks, 0)))

@@ -1,7 +1,8 @@
 //! Tables for a sizing, used for text, CSV and the HTML page.
 
-use jetcell_input::number::{decimal, four_digits, signed};
-use jetcell_report::{ReportCell, ReportTable};
+use jetcell_input::Align;
+use jetcell_input::number::{decimal, signed};
+use jetcell_report::{Digits, ReportCell, ReportColumn, ReportTable};
 use jetcell_sizing::StorageDesign;
 use jetcell_sizing::array::SizedArray;
 use jetcell_sizing::states::SystemState;
@@ -11,8 +12,8 @@ use super::SizingWithRisk;
 /// Probability of data loss above which a design is mentioned below the table.
 const HIGH_LOSS_PROBABILITY: f64 = 0.01;
 
-fn number(value: f64, decimals: usize) -> ReportCell {
-    ReportCell::number(decimal(value, decimals), value.to_string())
+fn number(value: f64, decimals: u8) -> ReportCell {
+    ReportCell::number(value, Digits::Decimals(decimals))
 }
 
 /// Returns the name of a design, which consists of its array and its disks.
@@ -29,9 +30,8 @@ fn bound(array: &SizedArray) -> String {
 
 /// Formats a probability as a percentage.
 pub fn loss(probability: Option<f64>) -> ReportCell {
-    probability.map_or("–".into(), |loss| {
-        let percent = loss * 100.0;
-        ReportCell::number(four_digits(percent), percent.to_string()).bad_if(loss > HIGH_LOSS_PROBABILITY)
+    probability.map_or_else(ReportCell::missing, |loss| {
+        ReportCell::number(loss * 100.0, Digits::Four).bad_if(loss > HIGH_LOSS_PROBABILITY)
     })
 }
 
@@ -48,7 +48,7 @@ pub fn designs(sized: &SizingWithRisk) -> ReportTable {
         format!("Data loss, {} years (%)", cost.years),
     ];
     let mut table = ReportTable::numbers("Designs", "Design", columns.iter().map(String::as_str));
-    table.columns.insert(1, jetcell_report::ReportColumn { name: "Bound by".into(), number: false });
+    table.columns.insert(1, ReportColumn::text("Bound by"));
     let row = |(design, risk): (&StorageDesign, &Option<f64>)| -> Vec<ReportCell> {
         let economy = &design.economy;
         vec![
@@ -79,7 +79,7 @@ pub fn designs(sized: &SizingWithRisk) -> ReportTable {
         table.note(format!(
             "Risky: {} loses data with a probability of {} % in {} years.",
             name(design),
-            loss(*risk).text,
+            loss(*risk).text(),
             cost.years
         ))
     })
@@ -96,7 +96,7 @@ pub fn requirements(sized: &SizingWithRisk) -> ReportTable {
         for (what, array) in arrays.into_iter().filter_map(|(what, array)| Some((what, array?))) {
             let disks_for = |state: SystemState| {
                 let need = array.disks_for_load.iter().find(|need| need.state == state);
-                need.map_or("–".into(), |need| number(need.disks, 0))
+                need.map_or_else(ReportCell::missing, |need| number(need.disks, 0))
             };
             let mut row = vec![ReportCell::from(format!("{}, {what}", name(design)))];
             row.extend([number(array.disks, 0), number(array.disks_for_capacity, 0)]);
@@ -216,14 +216,13 @@ pub fn drives(sized: &SizingWithRisk) -> ReportTable {
         "IOPS per W".into(),
         "Base".into(),
     ];
-    let mut table = ReportTable::numbers(
+    let table = ReportTable::numbers(
         "Drives compared with the first drive",
         "Drive",
         columns.iter().map(String::as_str),
     );
-    table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = false);
     let gain = |value: f64| ReportCell::from(signed(value * 100.0));
-    table.rows(sized.sizing.comparisons.iter().map(|drive| {
+    table.aligned(1..2, Align::Left).rows(sized.sizing.comparisons.iter().map(|drive| {
         vec![
             drive.disk.as_str().into(),
             drive.base.as_str().into(),

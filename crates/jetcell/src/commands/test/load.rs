@@ -10,7 +10,6 @@ use jetcell_input::Printable;
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
-use jetcell_workload::result::RunResult;
 use jetcell_workload::{
     ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options,
 };
@@ -185,14 +184,19 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandResult {
     let page = output.join("report.html");
     match shown {
         ResultOutput::Json => console::print_json(&result.to_json()),
-        ResultOutput::Verdict => console::print_coloured(&verdict_line(result)),
+        ResultOutput::Verdict => {
+            console::print_styled(&jetcell_report::verdict_line(
+                result.verdict,
+                &result.reason,
+                console::width(),
+            ));
+        }
         ResultOutput::Summary => {
-            let text = jetcell_report::text(result, &finished.samples, console::width());
-            let place = match stored {
-                Ok(()) => format!("\n  Report: {}\n", Printable(page.display())),
-                Err(_) => String::new(),
-            };
-            console::print_coloured(&(text + &place));
+            let mut text = jetcell_report::text(result, &finished.samples, console::width());
+            if stored.is_ok() {
+                text += &format!("\n  Report: {}\n", Printable(page.display()));
+            }
+            console::print_styled(&text);
         }
     }
     stored
@@ -202,12 +206,6 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandResult {
         Verdict::Pass => CommandOutcome::Good,
         Verdict::Fail | Verdict::Incomplete => CommandOutcome::Findings,
     })
-}
-
-/// Returns the verdict with its reason.
-fn verdict_line(result: &RunResult) -> String {
-    let text = jetcell_report::text(result, &[], console::width());
-    format!("{}\n", text.lines().next().unwrap_or_default())
 }
 
 /// Form in which the result of a run is printed.

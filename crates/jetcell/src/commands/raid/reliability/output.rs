@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use jetcell_input::Align;
 use jetcell_input::number::{four_digits, grouped, percentage};
 use jetcell_raid_models::calculation_step::{CalculationStep, format_value};
 use jetcell_raid_models::comparison::ComparedLayout;
@@ -10,7 +11,7 @@ use jetcell_raid_models::sensitivity::{DominantRepair, dominant_repair};
 use jetcell_raid_models::simulation::DistributionShapes;
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
 use jetcell_raid_models::{MarkovModel, ReliabilityAssessment, ReliabilityCase};
-use jetcell_report::{ReportCell, ReportTable, table_text, wrap};
+use jetcell_report::{Digits, ReportCell, ReportTable, table_text, wrap};
 use serde_json::{Value, json};
 
 use super::result::{ProbabilityInterval, ReliabilityResult, ReliabilitySimulation};
@@ -92,9 +93,7 @@ pub fn subject(case: &ReliabilityCase) -> String {
 pub fn rates(case: &ReliabilityCase) -> ReportTable {
     let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
     let mean = |rate: PerHour| {
-        rate.mean().map_or("never".into(), |time| {
-            ReportCell::number(four_digits(time.get()), time.get().to_string())
-        })
+        rate.mean().map_or("never".into(), |time| ReportCell::number(time.get(), Digits::Four))
     };
     let rows = [
         ("failures of a drive", rates.failure, default("afr")),
@@ -104,13 +103,11 @@ pub fn rates(case: &ReliabilityCase) -> ReportTable {
     ];
     let rows = rows.map(|(name, rate, default)| {
         let source = if default { "published default" } else { "given" };
-        let per_hour = ReportCell::number(four_digits(rate.get()), rate.get().to_string());
+        let per_hour = ReportCell::number(rate.get(), Digits::Four);
         vec![name.into(), per_hour, mean(rate), source.into()]
     });
-    let mut table =
-        ReportTable::text_columns("Rates", &["Rate", "Per hour", "One in (h)", "From"]).rows(rows);
-    table.columns.iter_mut().skip(1).take(2).for_each(|column| column.number = true);
-    table
+    let columns = ["Rate", "Per hour", "One in (h)", "From"];
+    ReportTable::text_columns("Rates", &columns).aligned(1..3, Align::Right).rows(rows)
 }
 
 fn head(case: &ReliabilityCase) -> String {
@@ -217,14 +214,13 @@ fn add_effects(lines: &mut ValueLines, answer: &ReliabilityResult) {
 pub fn comparison(rows: &[ComparedLayout]) -> ReportTable {
     let columns = ["Groups", "Drives", "Model", "Overhead", "Loss (%)", "Risk", "Write", "Restore (h)"];
     let row = |row: &ComparedLayout| -> Vec<ReportCell> {
-        let number = |value: f64| ReportCell::number(four_digits(value), value.to_string());
-        let count = |value: u64| ReportCell::number(grouped(value as f64), value.to_string());
+        let number = |value: f64| ReportCell::number(value, Digits::Four);
         vec![
             row.array.raid().name().into(),
             format!("{} x {}", row.array.groups(), row.array.group_text()).into(),
-            count(row.drives),
+            ReportCell::count(row.drives),
             row.model.name().into(),
-            count(row.overhead_drives),
+            ReportCell::count(row.overhead_drives),
             number(row.probability_of_loss * 100.0),
             number(row.relative_risk),
             row.write_cost.to_string().into(),
@@ -238,20 +234,19 @@ pub fn comparison(rows: &[ComparedLayout]) -> ReportTable {
 
 /// Returns a table of the points on a curve.
 pub fn points(axis: CurveAxis, points: &[CurvePoint]) -> ReportTable {
-    let number = |value: f64| ReportCell::number(four_digits(value), value.to_string());
+    let number = |value: f64| ReportCell::number(value, Digits::Four);
     let row = |point: &CurvePoint| -> Vec<ReportCell> {
         let losses = [point.group_probability_of_loss, point.probability_of_loss];
         let [group, array] = losses.map(|loss| number(loss * 100.0));
         vec![number(point.at), grouped(point.drives as f64).into(), group, array]
     };
     let title = format!("Loss by {}", axis.title());
-    let mut table = ReportTable::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);
-    table.columns.iter_mut().for_each(|column| column.number = true);
-    table.rows(points.iter().map(row))
+    let table = ReportTable::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);
+    table.aligned(.., Align::Right).rows(points.iter().map(row))
 }
 
 fn table(lines: &mut ValueLines, table: &ReportTable) {
-    lines.0 += &table_text(table, console::width());
+    lines.0 += table_text(table, console::width()).as_str();
     table.notes.iter().for_each(|note| lines.0 += &wrap("  ", note, console::width()));
 }
 

@@ -169,7 +169,7 @@ impl RaidServeArgs {
                 format!("{uri} ({})\n", human_bytes(export.size()))
             }
         });
-        console::print_wrapped(&lines.collect::<String>());
+        console::print_wrapped(lines.collect::<String>());
     }
 }
 

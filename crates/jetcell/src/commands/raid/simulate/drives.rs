@@ -1,11 +1,10 @@
 //! `jetcell raid simulate --drives`: compares the drive table with published data.
 
 use jetcell_disk_simulation::drive_figures::{DriveFigures, SeekCurveComparison, agreements, drive_figures};
+use jetcell_input::Align;
 use jetcell_input::number::{decimal, grouped};
 use jetcell_report::ReportTable;
 use serde_json::json;
-
-use super::plain_table::{PlainTable, header};
 
 pub fn json() -> String {
     format!("{}\n", json!({ "drives": drive_figures(), "agreements": agreements() }))
@@ -27,25 +26,16 @@ pub fn tables() -> Vec<ReportTable> {
             published(figures.mb_per_second[1], figures.published_mb_per_second[1]),
         ]
     };
-    let drives = PlainTable {
-        title: "Simulated drives, with published values in brackets".into(),
-        header: header(&[
-            "drive",
-            "read ms",
-            "write ms",
-            "reads/s",
-            "reads/s, 16 queued",
-            "MB/s, first byte",
-            "last byte",
-        ]),
-        rows: drive_figures().into_iter().map(row).collect(),
-        has_text_columns: false,
-        notes: vec![
-            "Random accesses of 8 KiB over the whole drive; sequential reads of 1 MiB. The published rates \
-             of 15k-146 exclude track switches."
-                .into(),
-        ],
-    };
+    let drives = ReportTable::text_columns(
+        "Simulated drives, with published values in brackets",
+        &["drive", "read ms", "write ms", "reads/s", "reads/s, 16 queued", "MB/s, first byte", "last byte"],
+    )
+    .aligned(1.., Align::Right)
+    .text_rows(drive_figures().into_iter().map(row))
+    .note(
+        "Random accesses of 8 KiB over the whole drive; sequential reads of 1 MiB. The published rates \
+             of 15k-146 exclude track switches.",
+    );
     let times = |times: [f64; 4]| times.map(|time| decimal(time, 1)).join(", ");
     let row = |agreement: SeekCurveComparison| {
         vec![
@@ -55,17 +45,15 @@ pub fn tables() -> Vec<ReportTable> {
             format!("{} %", decimal(agreement.demerit * 100.0, 1)),
         ]
     };
-    let agreements = PlainTable {
-        title: "Three data sheet points compared with measured seek times".into(),
-        header: header(&["drive: load", "measured ms: 10, 50, 90, 99 %", "three points", "demerit figure"]),
-        rows: agreements().into_iter().map(row).collect(),
-        has_text_columns: true,
-        notes: vec![
-            "Demerit figure: root mean square distance between the two response time distributions, divided \
+    let agreements = ReportTable::text_columns(
+        "Three data sheet points compared with measured seek times",
+        &["drive: load", "measured ms: 10, 50, 90, 99 %", "three points", "demerit figure"],
+    )
+    .text_rows(agreements().into_iter().map(row))
+    .note(
+        "Demerit figure: root mean square distance between the two response time distributions, divided \
              by the measured mean. Published drive models have 2 to 40 %. With a queue, the elevator makes \
-             seeks short, and the curve is too fast for short seeks."
-                .into(),
-        ],
-    };
-    vec![ReportTable::from(drives), ReportTable::from(agreements)]
+             seeks short, and the curve is too fast for short seeks.",
+    );
+    vec![drives, agreements]
 }

@@ -2,7 +2,7 @@
 
 mod drives;
 mod html;
-mod plain_table;
+mod layout_figures;
 mod published;
 mod ratings;
 mod simulation_result;

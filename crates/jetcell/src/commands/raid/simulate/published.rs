@@ -4,9 +4,10 @@ use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::experiment::{ArrayStateResults, LayoutResults, SimulatedState};
 use jetcell_disk_simulation::published;
 use jetcell_input::number::{decimal, grouped};
+use jetcell_report::ReportTable;
 use serde::Serialize;
 
-use super::plain_table::{PlainTable, figures, header};
+use super::layout_figures::figures;
 
 /// A published figure and its simulated counterpart.
 #[derive(Serialize)]
@@ -129,7 +130,7 @@ pub fn comparison(experiment: &ExperimentResults) -> Vec<PublishedComparison> {
 }
 
 /// Returns a table of the published figures and their simulated counterparts.
-pub fn table(experiment: &ExperimentResults) -> PlainTable {
+pub fn table(experiment: &ExperimentResults) -> ReportTable {
     let row = |compared: PublishedComparison| {
         vec![
             format!("{} ({})", compared.figure, compared.source),
@@ -139,13 +140,11 @@ pub fn table(experiment: &ExperimentResults) -> PlainTable {
             compared.why.into(),
         ]
     };
-    PlainTable {
-        title: "RAID-DP compared with IBM NS3574-0 (2008)".into(),
-        header: header(&["figure", "paper", "simulated", "", "why"]),
-        rows: comparison(experiment).into_iter().map(row).collect(),
-        has_text_columns: true,
-        notes: vec![],
-    }
+    ReportTable::text_columns(
+        "RAID-DP compared with IBM NS3574-0 (2008)",
+        &["figure", "paper", "simulated", "", "why"],
+    )
+    .text_rows(comparison(experiment).into_iter().map(row))
 }
 
 fn format_number(value: f64) -> String {

@@ -5,9 +5,10 @@ use jetcell_disk_simulation::config::{SimulatedLayout, SimulatedLevel};
 use jetcell_disk_simulation::experiment::{LayoutResults, SimulatedState};
 use jetcell_disk_simulation::published::TABLE_8;
 use jetcell_input::number::decimal;
+use jetcell_report::ReportTable;
 use serde::Serialize;
 
-use super::plain_table::{PlainTable, figures, header};
+use super::layout_figures::figures;
 
 /// A rating published in a paper and the corresponding simulated figure.
 #[derive(Serialize)]
@@ -148,7 +149,7 @@ pub fn ratings(experiment: &ExperimentResults) -> Vec<PaperRating> {
 }
 
 /// Returns the ratings as a table.
-pub fn table(experiment: &ExperimentResults) -> PlainTable {
+pub fn table(experiment: &ExperimentResults) -> ReportTable {
     let row = |rating: PaperRating| {
         vec![
             format!("{}, {}", rating.level, rating.category),
@@ -159,17 +160,15 @@ pub fn table(experiment: &ExperimentResults) -> PlainTable {
             rating.why.to_string(),
         ]
     };
-    PlainTable {
-        title: "Table 8 of the paper in figures".into(),
-        header: header(&["level, category", "paper", "simulated", "", "figure", "why"]),
-        rows: ratings(experiment).into_iter().map(row).collect(),
-        has_text_columns: true,
-        notes: vec![
-            "Overall and rebuild: Best at two thirds or more of the best rate of the four levels, Good at \
+    ReportTable::text_columns(
+        "Table 8 of the paper in figures",
+        &["level, category", "paper", "simulated", "", "figure", "why"],
+    )
+    .text_rows(ratings(experiment).into_iter().map(row))
+    .note(
+        "Overall and rebuild: Best at two thirds or more of the best rate of the four levels, Good at \
              one third or more. Writes: Best with up to two drive accesses per write, Good with up to \
              three. Degraded: Best if reads take up to 5 % longer after the loss of a drive, Good up to 10 \
-             %."
-            .into(),
-        ],
-    }
+             %.",
+    )
 }

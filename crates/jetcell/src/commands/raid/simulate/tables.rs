@@ -5,10 +5,11 @@ use jetcell_disk_simulation::experiment::{
     ArrayStateResults, LATENCY_LIMIT_MS, LayoutResults, SimulatedState, state_name,
 };
 use jetcell_disk_simulation::timeline::TimelinePhase;
+use jetcell_input::Align;
 use jetcell_input::number::{decimal, grouped};
 use jetcell_report::ReportTable;
 
-use super::plain_table::{PlainTable, figures, header};
+use super::layout_figures::figures;
 use super::{published, ratings};
 
 pub fn title(experiment: &ExperimentResults) -> String {
@@ -31,10 +32,10 @@ pub fn all_tables(experiment: &ExperimentResults) -> Vec<ReportTable> {
         tables.push(decay_table(experiment));
     }
     tables.extend([ratings::table(experiment), published::table(experiment)]);
-    tables.into_iter().map(ReportTable::from).collect()
+    tables
 }
 
-fn states(experiment: &ExperimentResults) -> PlainTable {
+fn states(experiment: &ExperimentResults) -> ReportTable {
     let row = |layout: &LayoutResults, figures: &ArrayStateResults| {
         vec![
             format!("{}, {}", layout.name, state_name(figures.state)),
@@ -70,26 +71,24 @@ fn states(experiment: &ExperimentResults) -> PlainTable {
         "rebuild MB/s",
         "rebuild",
     ];
-    PlainTable {
-        title: "States".into(),
-        header: header(&names),
-        rows: rows.collect(),
-        has_text_columns: false,
-        notes: vec![
+    ReportTable::text_columns("States", &names)
+        .aligned(1.., Align::Right)
+        .text_rows(rows)
+        .note(
             "* the requested rate was not reached. Drive writes and reads are commands, excluding the \
-             writes of the rebuild."
-                .into(),
+             writes of the rebuild.",
+        )
+        .note(
             "Twice: two drives of a group, rebuilt at the same time. RAID 10 and RAID 5 do not tolerate \
-             this."
-                .into(),
-            "The rebuild time is that of a whole drive at the rate measured from 35 % of the drive onwards."
-                .into(),
-            "Log drives are excluded from writes, reads, bytes and busy.".into(),
-        ],
-    }
+             this.",
+        )
+        .note(
+            "The rebuild time is that of a whole drive at the rate measured from 35 % of the drive onwards.",
+        )
+        .note("Log drives are excluded from writes, reads, bytes and busy.")
 }
 
-fn levels(experiment: &ExperimentResults) -> PlainTable {
+fn levels(experiment: &ExperimentResults) -> ReportTable {
     let row = |layout: &LayoutResults| {
         let degraded = figures(layout, SimulatedState::Normal).zip(figures(layout, SimulatedState::Degraded));
         let rebuild = layout.timeline.whole_rebuild_seconds;
@@ -106,20 +105,17 @@ fn levels(experiment: &ExperimentResults) -> PlainTable {
         ]
     };
     let names = ["layout", "drives", "highest IOPS", "writes/host write", "reads, degraded", "rebuild"];
-    PlainTable {
-        title: "Levels: overall, write and degraded performance, and rebuild".into(),
-        header: header(&names),
-        rows: experiment.layouts.iter().map(row).collect(),
-        has_text_columns: false,
-        notes: vec![format!(
+    ReportTable::text_columns("Levels: overall, write and degraded performance, and rebuild", &names)
+        .aligned(1.., Align::Right)
+        .text_rows(experiment.layouts.iter().map(row))
+        .note(format!(
             "Highest IOPS: with a mean read latency of at most {LATENCY_LIMIT_MS} ms, to a resolution of \
              1/128 of 400 per drive. Rebuild: from the first to the last byte."
-        )],
-    }
+        ))
 }
 
 /// Returns the table with the times before, during and after the loss of a drive.
-fn timelines(experiment: &ExperimentResults) -> PlainTable {
+fn timelines(experiment: &ExperimentResults) -> ReportTable {
     let value = |value: Option<f64>, digits| value.map_or("-".into(), |value| decimal(value, digits));
     let row = |layout: &LayoutResults, phase: &TimelinePhase| {
         vec![
@@ -145,27 +141,19 @@ fn timelines(experiment: &ExperimentResults) -> PlainTable {
         format!("{} {:.1} %, {whole}", layout.name, timeline.share_rebuilt * 100.0)
     };
     let shares: Vec<String> = experiment.layouts.iter().map(share).collect();
-    PlainTable {
-        title: "Before, during and after the loss of a drive".into(),
-        header: header(&[
-            "layout, time",
-            "s",
-            "read ms",
-            "write ms",
-            "log write ms",
-            "writes/host write",
-            "rebuild MB/s",
-        ]),
-        rows: rows.collect(),
-        has_text_columns: false,
-        notes: vec![format!(
-            "The run rebuilds a part of the drive, evenly spread from its first to its last byte: {}.",
-            shares.join("; ")
-        )],
-    }
+    ReportTable::text_columns(
+        "Before, during and after the loss of a drive",
+        &["layout, time", "s", "read ms", "write ms", "log write ms", "writes/host write", "rebuild MB/s"],
+    )
+    .aligned(1.., Align::Right)
+    .text_rows(rows)
+    .note(format!(
+        "The run rebuilds a part of the drive, evenly spread from its first to its last byte: {}.",
+        shares.join("; ")
+    ))
 }
 
-fn decay_table(experiment: &ExperimentResults) -> PlainTable {
+fn decay_table(experiment: &ExperimentResults) -> ReportTable {
     let row = |decay: &jetcell_disk_simulation::experiment::WriteAnywhereWriteCost| {
         vec![
             format!("{:.0} %", decay.fill * 100.0),
@@ -175,20 +163,11 @@ fn decay_table(experiment: &ExperimentResults) -> PlainTable {
             decimal(decay.reads_per_host_write, 2),
         ]
     };
-    PlainTable {
-        title: "Writes of the write-anywhere volume, by share in use and age".into(),
-        header: header(&[
-            "in use",
-            "overwritten",
-            "writes/host write",
-            "blocks/host block",
-            "reads/host write",
-        ]),
-        rows: experiment.decay.iter().map(row).collect(),
-        has_text_columns: false,
-        notes: vec![
-            "Overwritten: number of times that all data was overwritten at random before the measurement."
-                .into(),
-        ],
-    }
+    ReportTable::text_columns(
+        "Writes of the write-anywhere volume, by share in use and age",
+        &["in use", "overwritten", "writes/host write", "blocks/host block", "reads/host write"],
+    )
+    .aligned(1.., Align::Right)
+    .text_rows(experiment.decay.iter().map(row))
+    .note("Overwritten: number of times that all data was overwritten at random before the measurement.")
 }

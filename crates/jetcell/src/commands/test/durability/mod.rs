@@ -19,7 +19,7 @@ use jetcell_vfs::{open_input, parent_directory};
 use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
@@ -286,8 +286,8 @@ impl DurabilityTestArgs {
         if let Some(output) = &self.output {
             store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
         }
-        let text = if self.json { json(&found) } else { durability_text(&found, console::width()) };
-        print_json_or_lines(self.json, &text);
+        let text = || durability_text(&found, console::width());
+        console::print_result(self.json, || json(&found), text);
         Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }

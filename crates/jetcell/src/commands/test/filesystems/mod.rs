@@ -19,7 +19,7 @@ use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
 use self::created::{CreatedFilesystemOptions, measure_created};
-use crate::console::{self, print_json_or_lines};
+use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::load_turns::{LoadTurns, json, load_options};
@@ -113,8 +113,8 @@ impl CompareFilesystemsArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         if let Some(result) = self.test()? {
-            let text = if self.json { json(&result) } else { filesystems_text(&result, console::width()) };
-            print_json_or_lines(self.json, &text);
+            let text = || filesystems_text(&result, console::width());
+            console::print_result(self.json, || json(&result), text);
         }
         Ok(CommandOutcome::Good)
     }
