@@ -17,4 +17,4 @@ mod system;
 
 pub use disks::shared_disk;
 pub use erasable::{ErasableDevice, EraseError};
-pub use system::{LocalSystem, ProgramFailure, System, SystemError};
+pub use system::{LocalSystem, System, SystemError, SystemFailure};

@@ -21,12 +21,12 @@ pub struct SystemError {
     pub command: String,
     /// The reason.
     #[source]
-    pub failure: ProgramFailure,
+    pub failure: SystemFailure,
 }
 
 /// Reason why a system program failed.
 #[derive(Debug, Error)]
-pub enum ProgramFailure {
+pub enum SystemFailure {
     /// The kernel returned an error.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -111,7 +111,7 @@ impl System for LocalSystem {
             let stderr = read_output(stderr);
             let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
             let message = last.trim().to_string();
-            return Err(system_error(ProgramFailure::Exit { status, message }));
+            return Err(system_error(SystemFailure::Exit { status, message }));
         }
         Ok(read_output(stdout))
     }
@@ -215,7 +215,7 @@ pub(crate) mod fake {
             }
             self.commands.borrow_mut().push(shown.clone());
             if self.failing.iter().any(|begin| shown.starts_with(begin)) {
-                return Err(SystemError { command: shown, failure: ProgramFailure::StillMounted });
+                return Err(SystemError { command: shown, failure: SystemFailure::StillMounted });
             }
             for (_, path, text) in self.changing.iter().filter(|(begin, ..)| shown.starts_with(begin)) {
                 self.files.borrow_mut().insert(path.clone(), text.clone());
