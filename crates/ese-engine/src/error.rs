@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-use crate::storage::FileError;
+use crate::file_error::FileError;
 
 /// Result type for engine calls.
 pub type Result<T> = std::result::Result<T, Error>;

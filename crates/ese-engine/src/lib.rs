@@ -56,12 +56,14 @@ mod database;
 mod defrag;
 mod error;
 mod events;
+mod file_error;
 mod instance;
 mod log;
 mod maintenance;
 mod options;
 mod pace;
 mod page_exchange;
+mod page_misfit;
 mod pages;
 mod recovery;
 mod scan;
@@ -95,6 +97,7 @@ pub use events::{
     LayoutReport, PageDamage, PageDamageKind, PageDivergence, PassReport, ShrinkReport, SnapshotEvent,
     SpaceEvent, TrimReport, WindowAdvice,
 };
+pub use file_error::FileError;
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameFormat};
 pub use options::{DatabaseOptions, InstanceOptions};
@@ -106,7 +109,6 @@ pub use recovery::{
 };
 pub use scan::{MaintenanceTurn, PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};
-pub use storage::FileError;
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub use window::MaintenanceWindow;

@@ -14,11 +14,12 @@ use jetcell_vfs::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::backup_type::BackupType;
+use crate::bad_page::StoredBadPage;
 use crate::error::{BackupError, Result};
 use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE};
 use crate::manifest::{
-    BackupManifest, BackupType, MAX_BAD_PAGES, MAX_DATABASES, MAX_FLAW_CHARS, StoredBadPage, StoredLog,
-    StoredPageCounts,
+    BackupManifest, MAX_BAD_PAGES, MAX_DATABASES, MAX_FLAW_CHARS, StoredLog, StoredPageCounts,
 };
 use crate::ranges::RangeWriter;
 use crate::refusal::BackupRefusal;

@@ -9,8 +9,9 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::FileName;
 
 use crate::backup_directory::{BackupDirectory, PartialDatabaseCopy};
+use crate::bad_page::StoredBadPage;
 use crate::error::{BackupError, Result};
-use crate::manifest::{MAX_BAD_PAGES, StoredBadPage, StoredDatabase, StoredPageCounts};
+use crate::manifest::{MAX_BAD_PAGES, StoredDatabase, StoredPageCounts};
 use crate::options::BackupOptions;
 use crate::ranges::{RANGE_BYTES, RangeWriter};
 use crate::retained_ranges::RetainedRanges;

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_vfs::{FileName, FileStem, is_unfinished};
-
-use crate::error::Result;
+use jetcell_vfs::{FileName, FileStem, NameError, is_unfinished};
 
 /// The file whose presence makes a directory a backup.
 pub const MANIFEST_FILE: &str = "manifest.json";
@@ -25,7 +23,7 @@ pub const PLACED_LOG_EXTENSION: &str = "restoring";
 /// # Errors
 ///
 /// Returns an error if a name is too long after the number is appended.
-pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>> {
+pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>, NameError> {
     let mut names: Vec<FileName> = Vec::new();
     for path in paths {
         // Linux allows names that other systems cannot store, such as those with a backslash.

@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 mod backup_directory;
+mod backup_type;
+mod bad_page;
 mod chain;
 mod copying;
 mod created_files;
@@ -45,14 +47,14 @@ mod verify;
 
 pub use jetcell_host::Cancellation;
 
+pub use crate::backup_type::BackupType;
+pub use crate::bad_page::StoredBadPage;
 pub use crate::chain::BackupChain;
 pub use crate::error::{BackupError, Result};
 pub use crate::file_damage::FileDamage;
 pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
-pub use crate::manifest::{
-    BackupManifest, BackupState, BackupType, GenerationRange, StoredBadPage, StoredDatabase, StoredLog,
-};
+pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, PageFlaw, PageReadCounters, VerifiedLog};
+use ese_engine::{PageFlaw, PageReadCounters, VerifiedLog};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
 use jetcell_input::hex::{hex64, parse_hex64};
 use jetcell_input::{bounded_list, shortened};
@@ -14,6 +14,8 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
+use crate::backup_type::BackupType;
+use crate::bad_page::StoredBadPage;
 use crate::error::{BackupError, Result};
 use crate::file_damage::FileDamage;
 use crate::file_names::{
@@ -34,38 +36,6 @@ pub(crate) const MAX_DATABASES: usize = 1024;
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
 /// Maximum number of characters in a bad page's description.
 pub(crate) const MAX_FLAW_CHARS: usize = 200;
-
-/// Backup type, which determines what the backup contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackupType {
-    /// All databases, and the logs that they need.
-    #[default]
-    Full,
-    /// The logs since the last full or incremental backup.
-    Incremental,
-    /// All databases and the logs that they need. Does not affect other backups.
-    Copy,
-    /// The logs since the last full backup.
-    Differential,
-}
-
-impl BackupType {
-    /// Converts the kind to the corresponding engine type.
-    pub fn to_engine_kind(self) -> BackupKind {
-        match self {
-            BackupType::Full => BackupKind::Full,
-            BackupType::Incremental => BackupKind::Incremental,
-            BackupType::Copy => BackupKind::Copy,
-            BackupType::Differential => BackupKind::Differential,
-        }
-    }
-
-    /// Returns true if the backup contains databases.
-    pub fn has_pages(self) -> bool {
-        self.to_engine_kind().has_pages()
-    }
-}
 
 /// A backup manifest, which describes the backup and its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -160,16 +130,6 @@ pub struct StoredPageCounts {
     pub torn: u64,
     /// Number of bad pages.
     pub bad: u64,
-}
-
-/// A page in a backup that could not be read or whose checksum is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StoredBadPage {
-    /// Page number.
-    pub page: u32,
-    /// Description of the damage.
-    pub flaw: String,
 }
 
 /// A log in a backup, as described by the manifest.

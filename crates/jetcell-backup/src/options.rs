@@ -8,8 +8,9 @@ use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs};
 
+use crate::backup_type::BackupType;
 use crate::error::Result;
-use crate::manifest::{BackupManifest, BackupType};
+use crate::manifest::BackupManifest;
 use crate::transfer_control::TransferControl;
 
 /// Callback that receives the path of a database and the counts of the pages that this call has read from it so far.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use ese_format::LogTime;
 use jetcell_vfs::FileName;
 
+use crate::backup_type::BackupType;
+use crate::bad_page::StoredBadPage;
 use crate::file_names::{MANIFEST_FILE, RESTORED_FILE};
-use crate::manifest::{BackupType, StoredBadPage};
 
 /// Reason why backups do not match each other, the logs, or the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

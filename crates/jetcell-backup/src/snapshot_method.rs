@@ -102,7 +102,7 @@ impl SnapshotRequest<'_> {
     /// Returns the names of the files in the snapshot, in the order of [`SnapshotRequest::files`].
     fn names(&self) -> Result<Vec<FileName>> {
         match self.method {
-            SnapshotMethod::Reflink => copy_names(self.files.iter().map(|file| &**file)),
+            SnapshotMethod::Reflink => Ok(copy_names(self.files.iter().map(|file| &**file))?),
             _ => {
                 let name = |file: &PathBuf| Ok(FileName::from_path(file)?);
                 self.files.iter().map(name).collect()

@@ -12,10 +12,9 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{File, FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::backup_directory::{BackupDirectory, PartialBackup};
+use crate::bad_page::StoredBadPage;
 use crate::error::{BackupError, Result};
-use crate::manifest::{
-    BackupManifest, GenerationRange, StoredBadPage, StoredDatabase, StoredLog, StoredPageCounts,
-};
+use crate::manifest::{BackupManifest, GenerationRange, StoredDatabase, StoredLog, StoredPageCounts};
 use crate::options::BackupOptions;
 use crate::ranges::{RangeChecksums, RangeHasher};
 use crate::refusal::BackupRefusal;

@@ -19,7 +19,7 @@ use jetcell_backup::text_file;
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs};
 
-use crate::copy_state::{COPY_FILE, CopyPhase, CopyState, LostHistory, UnfitReason, database_header};
+use crate::copy_state::{COPY_FILE, CopyPhase, CopyState, LostHistory, database_header};
 use crate::error::{CopyError, Refusal, Result};
 use crate::handover::Handover;
 use crate::incoming::{INCOMING, part_path, read_partial_log, store_log};
@@ -31,6 +31,7 @@ use crate::replay_pause::is_paused;
 use crate::replicator::{Replicator, lock};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
+use crate::unfit_reason::UnfitReason;
 
 /// How many logs may be lost when a copy is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use crate::error::{CopyError, Refusal, Result};
 use crate::incoming::part_path;
 use crate::log_end::{ClosedLogId, MAX_LOG_BYTES};
 use crate::stream_directory::StreamDirectory;
+use crate::unfit_reason::UnfitReason;
 
 /// Name of the file whose presence makes a directory a copy.
 pub const COPY_FILE: &str = "copy.json";
@@ -144,24 +145,6 @@ pub struct LostHistory {
     /// Time at which the last kept log segment was started, in milliseconds since 1970 UTC. Later commits in this
     /// segment are also kept.
     pub kept_until_unix_ms: Option<i64>,
-}
-
-/// Reason why a copy cannot follow the active side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnfitReason {
-    /// A log was still damaged after three attempts to fetch it.
-    BadLog,
-    /// The active side has removed logs that the copy does not have.
-    LogsGone,
-    /// The two sides have different histories.
-    Diverged,
-    /// A database in the copy is damaged, or its state does not match the position at which the logs continue.
-    BadDatabase,
-    /// The active side has a database that the copy does not have.
-    DatabaseMissing,
-    /// An incremental reseed was started but has not completed.
-    Reseeding,
 }
 
 impl CopyState {

@@ -10,8 +10,8 @@ use jetcell_backup::BackupError;
 use jetcell_input::error_line;
 use jetcell_sync::Arc;
 
-use crate::copy_state::UnfitReason;
-use crate::reseed_record::RESEED_FILE;
+use crate::file_names::RESEED_FILE;
+use crate::unfit_reason::UnfitReason;
 
 /// Result type used by this crate's functions.
 pub type Result<T> = std::result::Result<T, CopyError>;

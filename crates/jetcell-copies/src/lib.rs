@@ -20,6 +20,7 @@ mod copy_scan;
 mod copy_state;
 mod directory_source;
 mod error;
+mod file_names;
 mod handover;
 mod incoming;
 mod log_end;
@@ -39,14 +40,13 @@ mod status;
 mod stream_directory;
 mod streamed_log;
 mod unfinished_states;
+mod unfit_reason;
 
 pub use crate::activation::{ActivationResult, LossLimit, LossPolicy, activate, activate_as};
 pub use crate::compared_page_runs::ComparedPageRuns;
 pub use crate::copy_scan::{CopyScanOptions, CopyScanProgress, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;
-pub use crate::copy_state::{
-    ActiveSideStatus, COPY_FILE, CopiedDatabase, CopyPhase, CopyState, LostHistory, UnfitReason,
-};
+pub use crate::copy_state::{ActiveSideStatus, COPY_FILE, CopiedDatabase, CopyPhase, CopyState, LostHistory};
 pub use crate::directory_source::DirectorySource;
 pub use crate::error::{ContactError, CopyError, FullReseedReason, Refusal, Result};
 pub use crate::handover::Handover;
@@ -62,3 +62,4 @@ pub use crate::seed::{SeedOptions, SeedResult, seed_running, seed_stopped};
 pub use crate::status::{CopyLag, health};
 pub use crate::stream_directory::StreamDirectory;
 pub use crate::streamed_log::streamed_progress;
+pub use crate::unfit_reason::UnfitReason;

@@ -13,12 +13,13 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, Vfs};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{CopyPhase, CopyState, UnfitReason};
+use crate::copy_state::{CopyPhase, CopyState};
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, create_or_replace, read_partial_log};
 use crate::log_end::{ClosedLogId, LogRejection, inspect, is_successor, read_log_header, records_end_offset};
 use crate::log_source::{AvailableLogs, LogSource};
 use crate::streamed_log::{StreamedLog, valid_len};
+use crate::unfit_reason::UnfitReason;
 
 /// Maximum number of attempts to fetch a log before the copy becomes unfit.
 const MAX_FETCH_ATTEMPTS: u32 = 3;

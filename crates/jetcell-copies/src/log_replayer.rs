@@ -14,9 +14,10 @@ use ese_format::{Generation, LogPosition, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-use crate::copy_state::{CopyState, UnfitReason, database_header, first_required};
+use crate::copy_state::{CopyState, database_header, first_required};
 use crate::error::{Refusal, Result};
 use crate::log_end::read_log_header;
+use crate::unfit_reason::UnfitReason;
 
 /// Options for replaying a copy's logs.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs, remove_if_exists};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState, UnfitReason};
+use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState};
 use crate::error::{CopyError, Refusal, Result};
 use crate::incoming::read_partial_log;
 use crate::log_end::{ClosedLogId, inspect};
@@ -27,6 +27,7 @@ use crate::page_repair::PageRepair;
 use crate::replay_pause::is_paused;
 use crate::streamed_log::{StreamedLog, remove_streamed};
 use crate::unfinished_states::remove_unfinished_states;
+use crate::unfit_reason::UnfitReason;
 
 /// Maximum number of generations to copy before replaying, or to replay before copying again.
 const MAX_BATCH_GENERATIONS: u32 = 8;

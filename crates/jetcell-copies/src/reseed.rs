@@ -26,18 +26,20 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs, remove_if_exists};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required};
+use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, database_header, first_required};
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, FullReseedReason, Refusal, Result};
+use crate::file_names::RESEED_FILE;
 use crate::incoming::{is_not_found, part_path, store_log};
 use crate::log_fetcher::LogFetcher;
 use crate::log_history::{HistoryRelation, LogHistory};
 use crate::log_source::LogSource;
 use crate::reseed_files::{read_page, write_header};
-use crate::reseed_record::{RESEED_FILE, ReseedDatabase, ReseedRecord};
+use crate::reseed_record::{ReseedDatabase, ReseedRecord};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
+use crate::unfit_reason::UnfitReason;
 
 /// Name of the directory for diverged logs, which are kept because they contain commits that exist nowhere else.
 pub(crate) const DIVERGED_DIRECTORY: &str = "diverged";

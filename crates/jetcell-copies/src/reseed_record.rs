@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::copy_state::is_id;
 use crate::error::{FullReseedReason, Result};
-
-/// Name of the file.
-pub(crate) const RESEED_FILE: &str = "reseed.json";
+use crate::file_names::RESEED_FILE;
 
 /// Contents of the file [`RESEED_FILE`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -20,19 +20,18 @@ use jetcell_backup::{
 use jetcell_sync::Arc;
 use jetcell_vfs::{Vfs, is_unfinished, remove_if_exists};
 
-use crate::copy_state::{
-    COPY_FILE, CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required,
-};
+use crate::copy_state::{COPY_FILE, CopiedDatabase, CopyPhase, CopyState, database_header, first_required};
 use crate::error::{CopyError, Refusal, Result};
+use crate::file_names::RESEED_FILE;
 use crate::incoming::{INCOMING, part_path};
 use crate::log_end::ClosedLogId;
 use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;
 use crate::replicator::lock;
 use crate::reseed::DIVERGED_DIRECTORY;
-use crate::reseed_record::RESEED_FILE;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
+use crate::unfit_reason::UnfitReason;
 
 /// Options for seeding a copy.
 #[derive(Clone, Default)]

@@ -5,8 +5,8 @@ use std::path::Path;
 use jetcell_vfs::{Vfs, remove_unfinished};
 
 use crate::copy_state::COPY_FILE;
+use crate::file_names::RESEED_FILE;
 use crate::page_checks::CHECKS_FILE;
-use crate::reseed_record::RESEED_FILE;
 
 /// Removes unfinished state files in the directory. The caller must hold the copy's lock.
 pub(crate) fn remove_unfinished_states(vfs: &dyn Vfs, directory: &Path) {

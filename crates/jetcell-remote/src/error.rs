@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use jetcell_sync::Arc;
 
-use crate::exports::{MAX_TOKEN_LEN, MIN_TOKEN_LEN};
-
 /// Error returned when a server cannot start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -183,20 +181,6 @@ pub enum TlsFileError {
     /// The configuration of TLS was refused.
     #[error("{0}")]
     Tls(Arc<dyn std::error::Error + Send + Sync>),
-}
-
-/// Error for a token of this length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the token is {0} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters"
-)]
-pub struct TokenError(pub usize);
-
-impl TokenError {
-    /// Returns what the user can do about it.
-    pub fn advice(&self) -> Option<Cow<'static, str>> {
-        Some(Cow::Borrowed("create a token, for example, with `openssl rand -hex 32`"))
-    }
 }
 
 /// Advice to a user whose program was built without the feature `tls`.

@@ -1,5 +1,6 @@
 //! A server's exports: named directories, the clients' permissions, and the token that clients must send.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use jetcell_vfs::Vfs;
 use subtle::ConstantTimeEq;
 
 use crate::content;
-use crate::error::{ServeError, TokenError};
+use crate::error::ServeError;
 use crate::open_writes::OpenWrites;
 use crate::permissions::is_name;
 
@@ -26,6 +27,20 @@ const MAX_CACHED_DATABASES: usize = 1024;
 /// A secret shared by server and client. Its `Debug` output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
+
+/// Error for a token of this length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the token is {0} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters"
+)]
+pub struct TokenError(pub usize);
+
+impl TokenError {
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed("create a token, for example, with `openssl rand -hex 32`"))
+    }
+}
 
 impl AccessToken {
     /// Creates a token from a file's content, without surrounding white space.

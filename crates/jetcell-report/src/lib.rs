@@ -32,6 +32,7 @@ mod filesystems;
 #[cfg(feature = "lab")]
 mod fragmentation;
 mod html;
+mod line_wrapping;
 mod markdown;
 mod number;
 mod page;
@@ -67,6 +68,7 @@ pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 #[cfg(feature = "lab")]
 pub use fragmentation::{fragmentation_html, fragmentation_markdown, fragmentation_text};
 pub use html::html;
+pub use line_wrapping::fold;
 pub use markdown::{markdown, tables_markdown};
 pub use page::{ReportPage, tables_html};
 pub use run_lines::run_lines;
@@ -74,4 +76,4 @@ pub use stored::{MAX_RESULT_BYTES, RunReadError, StoredRun};
 pub use styled_text::StyledText;
 pub use table::{CellValue, Digits, ReportCell, ReportColumn, ReportTable, Tone};
 pub use text::{text, verdict_line};
-pub use text_table::{flush_table_text, fold, table_text, wrap, wrap_styled};
+pub use text_table::{flush_table_text, table_text, wrap, wrap_styled};

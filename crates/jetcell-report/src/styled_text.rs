@@ -5,8 +5,8 @@ use std::ops::{AddAssign, Range};
 
 use jetcell_input::{columns, printable, printable_lines};
 
+use crate::line_wrapping::{self, fold};
 use crate::table::Tone;
-use crate::text_table::fold;
 
 /// Text for a terminal in which parts have a tone. Control characters are escaped when text is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl StyledText {
 
     /// Splits the text into lines of at most `width` columns, between words.
     pub(crate) fn lines(self, width: usize) -> Vec<StyledText> {
-        let split = crate::text_table::lines(&self.text, width);
+        let split = line_wrapping::lines(&self.text, width);
         let joined = self.moved_to(split.join("\n"));
         let mut from = 0;
         let line = |text: String| {

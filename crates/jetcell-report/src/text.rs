@@ -209,7 +209,7 @@ mod tests {
         run.analysis.saturation = Some(crate::example::saturation());
         for width in [60, 80, 120] {
             let text = text(&run, &samples(3), width).to_string();
-            let longest = text.lines().map(|line| jetcell_input::columns(line)).max();
+            let longest = text.lines().map(jetcell_input::columns).max();
             assert!(longest <= Some(width), "{width}: {text}");
             for figure in ["30.000", "40.000", "50.000", "256.5", "BROKEN", "before its end"] {
                 assert!(text.contains(figure), "{figure} at {width}: {text}");

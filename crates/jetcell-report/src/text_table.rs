@@ -1,16 +1,13 @@
 //! Renders tables and paragraphs for a terminal.
 
-use jetcell_input::{Align, columns, cut, printable};
+use jetcell_input::{Align, printable};
 
+use crate::line_wrapping::MIN_COLUMN_WIDTH;
 use crate::styled_text::StyledText;
 use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 /// Number of spaces before the first column and between columns.
 const GAP: usize = 2;
-/// Minimum width of a column in characters.
-const MIN_COLUMN_WIDTH: usize = 12;
-/// Additional indentation of continuation lines.
-const CONTINUATION_INDENT: usize = 4;
 
 /// Renders a table in aligned columns, with at most `width` characters per line. Columns that do not fit are printed
 /// below the others, with the row names repeated. Notes are shown only if there are no rows.
@@ -140,57 +137,12 @@ pub(crate) fn tables_text(tables: &[ReportTable], remarks: &[String], width: usi
     out
 }
 
-/// Wraps a string's long lines between words, indenting continuation lines. Lines that fit are unchanged, which
-/// preserves their columns.
-pub fn fold(text: &str, width: usize) -> String {
-    let mut out = String::with_capacity(text.len());
-    for whole in text.split_inclusive('\n') {
-        let line = whole.trim_end_matches('\n');
-        if columns(line) <= width {
-            out += whole;
-            continue;
-        }
-        let content = line.trim_start_matches(' ');
-        let indent = (line.len() - content.len()).min(width / 2);
-        let room = width.saturating_sub(indent + CONTINUATION_INDENT).max(MIN_COLUMN_WIDTH);
-        for (number, part) in lines(content, room).iter().enumerate() {
-            let before = if number == 0 { indent } else { indent + CONTINUATION_INDENT };
-            out += &format!("{:before$}{}\n", "", part.trim_end());
-        }
-        if !whole.ends_with('\n') {
-            out.pop();
-        }
-    }
-    out
-}
-
-/// Splits a string into lines between words. A word that is longer than a line is split as well.
-pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for mut word in text.split(' ') {
-        let mut length = columns(word);
-        if used > 0 && used + 1 + length <= width {
-            lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
-            used += 1;
-        } else if used > 0 {
-            lines.push(String::new());
-            used = 0;
-        }
-        while length > width {
-            let (part, rest) = cut(word, width);
-            lines.iter_mut().last().into_iter().for_each(|line| line.push_str(part));
-            lines.push(String::new());
-            (word, length) = (rest, columns(rest));
-        }
-        lines.iter_mut().last().into_iter().for_each(|line| line.push_str(word));
-        used += length;
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
+    use jetcell_input::columns;
+
+    use crate::line_wrapping::fold;
+
     use super::*;
 
     #[test]
@@ -225,16 +177,5 @@ mod tests {
         assert_eq!(table_text(&table, 80).as_str(), "  Name    Size\n  郵便箱     1\n  a         22\n");
         assert_eq!(wrap("", "郵便箱の一覧を表示", 12), "郵便箱の一覧\nを表示\n");
         assert_eq!(fold("郵便箱 の一覧", 12), "郵便箱\n    の一覧");
-    }
-
-    #[test]
-    fn only_lines_that_do_not_fit_are_folded() {
-        let text = "a  b   c\n\n  error: one two three four five\nend";
-        assert_eq!(fold(text, usize::MAX), text);
-        assert_eq!(fold(text, 20), "a  b   c\n\n  error: one two\n      three four\n      five\nend");
-        assert_eq!(fold("/a/very/long/path/in/a/directory", 20), "/a/very/long/pat\n    h/in/a/directory");
-        let deep = format!("{}word word word", " ".repeat(60));
-        assert!(fold(&deep, 40).lines().all(|line| columns(line) <= 40));
-        assert_eq!((fold("", 5), fold("\n", 5)), (String::new(), "\n".into()));
     }
 }

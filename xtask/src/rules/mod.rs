@@ -12,7 +12,6 @@ mod links;
 mod locks;
 mod manifests;
 mod names;
-mod remedies;
 mod shared;
 mod sizes;
 mod test_files;
@@ -34,7 +33,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 18] = [
+pub const RULES: [RepositoryRule; 17] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -93,11 +92,6 @@ pub const RULES: [RepositoryRule; 18] = [
     },
     RepositoryRule { name: "errors", claim: "errors that are text instead of types", check: errors::check },
     RepositoryRule { name: "links", claim: "broken links in documents", check: links::check },
-    RepositoryRule {
-        name: "remedies",
-        claim: "advice to recover a database without the name of the command",
-        check: remedies::check,
-    },
     RepositoryRule {
         name: "copies",
         claim: "copies of mechanisms that jetcell-input has for all crates",

@@ -19,8 +19,8 @@ use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
+use crate::page_misfit::PageMisfit;
 use crate::pages::cut_key;
-use crate::pages::page_misfit::PageMisfit;
 use crate::transaction::{
     ActiveRollback, ChangeContext, ReadView, Transaction, UndoEntry, Version, VersionChange,
 };

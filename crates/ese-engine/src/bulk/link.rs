@@ -9,7 +9,7 @@ use super::page_writer::WrittenPage;
 use super::tree_builder::BuiltTree;
 use crate::Result;
 use crate::cache::PageKey;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 

@@ -12,7 +12,7 @@ use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLo
 
 use super::frame::{Frame, FrameBody, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// A pin on a cached page. The page stays in memory while this value exists.
 pub struct PinnedPage {

@@ -10,7 +10,7 @@ use ese_format::{PageNumber, PageSize};
 
 use super::new_page_flags;
 use crate::cache::PageDelta;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {

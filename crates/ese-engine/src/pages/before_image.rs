@@ -9,7 +9,7 @@ use std::ops::Range;
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{PageNumber, PageSize};
 
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// Returns a copy of the page with empty nodes before the moving nodes, and without the nodes after them.
 pub(super) fn moving_nodes_image(

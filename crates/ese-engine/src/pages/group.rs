@@ -28,7 +28,7 @@ use super::record_ranges::{NO_TIME, PageTimes, RecordRange, record_ranges};
 use super::{TreeIdentity, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};

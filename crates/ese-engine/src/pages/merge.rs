@@ -15,7 +15,7 @@ use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity};
 use crate::Error;
 use crate::cache::PageDelta;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// Values of `Merge::merge_type`.
 #[doc(alias = "MERGETYPE")]

@@ -9,7 +9,7 @@ use ese_format::page::{PageFlags, PageMut};
 use super::apply::{ApplyResult, empty_page, entry_of};
 use super::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::Error;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// Builds the destination page of a move. Its checksum and flush type are set when it is written.
 pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {

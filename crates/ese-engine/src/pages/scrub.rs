@@ -5,7 +5,7 @@ use ese_format::log::record::Scrub;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
 use super::apply::ApplyResult;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// Bytes with which ESE overwrites deleted data, long-value chunks, and unused bytes on pages that are in use and not
 /// in use.

@@ -9,7 +9,7 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 use crate::pages::{AtomicGroup, TreeIdentity, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 

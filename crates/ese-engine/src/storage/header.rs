@@ -6,7 +6,7 @@ use ese_format::PageSize;
 use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
 use jetcell_vfs::{File, IoBuffer, IoReason};
 
-use super::file_error::{FileError, NEWEST_UPDATE};
+use crate::file_error::{FileError, NEWEST_UPDATE};
 use crate::{Error, Result};
 
 /// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.

@@ -33,7 +33,7 @@ impl MailboxRequirement {
                 let missing: Vec<&str> =
                     all.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
                 let missing = missing.join(" and ");
-                return Err(ConfigurationError::new(format!("a mailbox profile needs three options"))
+                return Err(ConfigurationError::new("a mailbox profile needs three options")
                     .advise(format!("add {missing}")));
             }
         };

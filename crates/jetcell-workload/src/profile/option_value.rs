@@ -32,7 +32,7 @@ pub(super) trait OptionValue: Sized {
 }
 
 fn utf8(text: &OsStr) -> Result<&str, ParseError> {
-    text.to_str().ok_or_else(|| ParseError::NotUtf8)
+    text.to_str().ok_or(ParseError::NotUtf8)
 }
 
 macro_rules! numbers {

@@ -212,14 +212,14 @@ impl Profile {
         ] {
             checks.check(
                 !(self.find_max && given),
-                format!("--find-max chooses the rates and repeats the best rate"),
+                "--find-max chooses the rates and repeats the best rate",
                 format!("omit {option}"),
             );
         }
         for (given, option) in [(self.repeat > 1, "--repeat"), (self.find_max, "--find-max")] {
             checks.check(
                 !(self.stop_when_steady && given),
-                format!("--stop-when-steady ends one measurement"),
+                "--stop-when-steady ends one measurement",
                 format!("omit it or {option}"),
             );
         }
@@ -266,7 +266,7 @@ impl Profile {
         ] {
             checks.check(
                 !given,
-                format!("--maintenance-impact determines which tasks run and when"),
+                "--maintenance-impact determines which tasks run and when",
                 format!("omit {option}"),
             );
         }

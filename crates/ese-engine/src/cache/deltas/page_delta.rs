@@ -12,7 +12,7 @@
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// A change to one page.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, operation};
 
-use crate::pages::page_misfit::PageMisfit;
+use crate::page_misfit::PageMisfit;
 
 /// A change to a counter in a node's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

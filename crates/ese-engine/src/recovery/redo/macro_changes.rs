@@ -14,8 +14,8 @@ use ese_format::page::PageFlags;
 use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
+use crate::page_misfit::PageMisfit;
 use crate::pages::merge::{PathEdit, merge_type};
-use crate::pages::page_misfit::PageMisfit;
 use crate::pages::{apply, is_split_operation};
 use crate::recovery::replay_window::BufferedRecord;
 

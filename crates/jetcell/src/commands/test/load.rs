@@ -82,7 +82,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
             Ok(found) => found,
             Err(lines) => {
                 for line in lines {
-                    CommandError::from(line).print();
+                    line.print();
                 }
                 return Ok(CommandOutcome::CouldNotRun);
             }

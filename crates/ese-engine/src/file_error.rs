@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ese_format::{PageSize, RecoverCommand};
 
 /// Newest format update whose log records can be redone.
-pub(super) const NEWEST_UPDATE: u32 = 0x12C;
+pub(crate) const NEWEST_UPDATE: u32 = 0x12C;
 
 /// Reason why a file cannot be used as a database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
