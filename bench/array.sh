@@ -45,8 +45,8 @@ rm -r new
 "$JETCELL" raid lun create dp lun --size 1600MiB --log "$log" --log-size 32MiB > /dev/null
 "$JETCELL" raid create in-place --level raid-dp --members $(seq -f 'members/b%g' 16) --size 200MiB > /dev/null
 for target in dp/lun in-place; do
-    "$JETCELL" raid bench "$target" --beside plain --steps transfer_write,transfer_read --end-sync --zones 1 --seconds 60 --size "${SIZE:-1GiB}" \
-        --repetitions "${ROUNDS:-5}" --json 2> /dev/null | python3 -c '
+    "$JETCELL" raid bench "$target" --beside plain --steps transfer_write,transfer_read --end-sync --zones 1 --duration 60 --size "${SIZE:-1GiB}" \
+        --repeat "${ROUNDS:-5}" --json 2> /dev/null | python3 -c '
 import json, statistics, sys
 for step in json.load(sys.stdin)["steps"]:
     rates = [[one["bytes"] / one["seconds"] / 1e6 for one in figures["repetitions"]] for figures in step["figures"]]

@@ -66,7 +66,7 @@ steps=(
     "mixed_32k        --rw=randrw --rwmixread=65 --bs=32k --iodepth=8 --time_based --norandommap"
 )
 ours() {
-    "$JETCELL" disk test --erase --force "$device" --steps "$1" --zones 1 --seconds "$seconds" --repetitions 1 --json |
+    "$JETCELL" disk test --erase --force "$device" --steps "$1" --zones 1 --duration "$seconds" --repeat 1 --json |
         python3 -c 'import json, sys
 one = json.load(sys.stdin)["steps"][0]["figures"][0]["repetitions"][0]
 print(one["operations"] / one["seconds"])'

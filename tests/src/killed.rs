@@ -10,8 +10,8 @@ use ese_engine::Database;
 use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
-    Session, TableDefinition,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, FileError, IndexDefinition, Instance,
+    InstanceOptions, Result, Session, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
@@ -42,7 +42,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let db = if vfs.exists(&path).map_err(|e| Error::io(&path, &e))? {
         match instance.attach(&path, 64) {
             // The kill interrupted the creation of the database.
-            Err(Error::Usage(_)) => {
+            Err(Error::File { error: FileError::CreationInterrupted | FileError::NoHeader, .. }) => {
                 vfs.remove(&path).map_err(|e| Error::io(&path, &e))?;
                 instance.create_database(&path, &DatabaseOptions::default())?
             }

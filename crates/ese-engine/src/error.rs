@@ -1,11 +1,14 @@
 //! The engine's errors. [`Error`] describes the state after an error; its variants describe exceptions and how to
 //! proceed.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
+
+use crate::storage::FileError;
 
 /// Result type for engine calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -38,6 +41,23 @@ pub enum Error {
     /// The caller used the interface incorrectly; the text describes the mistake.
     #[error("{0}")]
     Usage(String),
+    /// The file cannot be used as a database. The file was not changed.
+    #[error("{path}: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Reason why it cannot be used.
+        #[source]
+        error: FileError,
+    },
+    /// The database does not have a table with this name.
+    #[error("{database}: table {name:?} does not exist")]
+    NoTable {
+        /// Path of the database.
+        database: PathBuf,
+        /// Name of the table.
+        name: String,
+    },
     /// A bug in the engine; the text describes it. Please report it. ESE: `JET_errInternalError`.
     #[error("internal error: {0}")]
     Internal(String),
@@ -242,6 +262,20 @@ impl Error {
         }
     }
 
+    /// Returns what the user can do about it, for example `delete the file and create it again`. The texts of the
+    /// other errors contain the advice.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Error::File { path, error } => error.advice(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of the error together with the advice.
+    pub fn full_text(&self) -> String {
+        self.advice().map_or_else(|| self.to_string(), |advice| format!("{self}; {advice}"))
+    }
+
     /// Wraps an I/O error together with the file's path. "No space" errors become [`Error::DiskFull`].
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
@@ -275,7 +309,9 @@ impl Error {
             Error::OutOfOrder => (-1003, "JET_errInvalidParameter"),
             Error::Cancelled => (-2101, "JET_errCallbackFailed"),
             Error::RecordNotFound => (-1601, "JET_errRecordNotFound"),
-            Error::Usage(_) => (-1003, "JET_errInvalidParameter"),
+            Error::Usage(_) | Error::File { .. } | Error::NoTable { .. } => {
+                (-1003, "JET_errInvalidParameter")
+            }
             Error::Internal(_) => (-107, "JET_errInternalError"),
             Error::VersionStoreFull { .. } => (-1069, "JET_errVersionStoreOutOfMemory"),
             Error::DiskFull { .. } => (-1808, "JET_errDiskFull"),

@@ -106,6 +106,7 @@ pub use recovery::{
 };
 pub use scan::{MaintenanceTurn, PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};
+pub use storage::FileError;
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub use window::MaintenanceWindow;

@@ -50,8 +50,8 @@ pub use array::{
     SlotStatus,
 };
 pub use bytes::BlockStore;
-pub use error::{ArrayError, ArrayRefusal, Result, WriteLogError};
-pub use geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_SLOTS, RaidLevel, ZONE_ROWS};
+pub use error::{ArrayError, ArrayRefusal, LunError, Result, WriteLogError};
+pub use geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_SLOTS, RaidLevel, UnknownLevel, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{
     CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus,

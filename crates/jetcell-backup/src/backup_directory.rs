@@ -14,13 +14,15 @@ use jetcell_vfs::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE};
 use crate::manifest::{
     BackupManifest, BackupType, MAX_BAD_PAGES, MAX_DATABASES, MAX_FLAW_CHARS, StoredBadPage, StoredLog,
     StoredPageCounts,
 };
 use crate::ranges::RangeWriter;
+use crate::refusal::BackupRefusal;
+use crate::set_error::{BackupSetError, DirectoryContent};
 use crate::text_file;
 
 /// The progress of an interrupted backup.
@@ -67,14 +69,9 @@ pub struct PartialDatabaseCopy {
 
 /// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
 pub fn already_complete(directory: &Path, manifest: &BackupManifest) -> BackupError {
-    let what = format!(
-        "{}: the directory already contains a complete backup ({}, made at {}); specify a different \
-         directory",
-        directory.display(),
-        manifest.kind.to_engine_kind(),
-        LogTime::from_unix_ms(manifest.ended_unix_ms)
-    );
-    BackupError::set(BackupSetError::NotEmpty, what)
+    let made = LogTime::from_unix_ms(manifest.ended_unix_ms);
+    let content = DirectoryContent::Backup { kind: manifest.kind, made };
+    BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into()
 }
 
 /// The directory of a backup in progress.
@@ -101,7 +98,6 @@ impl BackupDirectory {
         let files: Vec<PathBuf> = files.into_iter().filter(|path| !is_unfinished(path)).collect();
         let has_file =
             |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
-        let shown = directory.display();
         if has_file(MANIFEST_FILE) {
             return Err(already_complete(directory, &BackupManifest::read(vfs, directory)?));
         }
@@ -111,8 +107,8 @@ impl BackupDirectory {
             return Ok(PartialBackup::from_text(&text, vfs.clock().unix_ms()));
         }
         if !files.is_empty() {
-            let what = format!("{shown}: the directory is not empty; specify an empty or new directory");
-            return Err(BackupError::set(BackupSetError::NotEmpty, what));
+            let content = DirectoryContent::Files;
+            return Err(BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into());
         }
         Ok(None)
     }
@@ -188,11 +184,7 @@ impl BackupDirectory {
         if free >= bytes {
             return Ok(());
         }
-        Err(BackupError::Usage(format!(
-            "{}: the backup needs {bytes} bytes, but only {free} are free; free some space, or specify a \
-             different directory",
-            self.directory.display()
-        )))
+        Err(BackupRefusal::NeedsSpace { directory: self.directory.clone(), bytes, free }.into())
     }
 
     /// Completes the backup: writes the manifest and removes the state file.

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::manifest::{BackupManifest, StoredLog};
+use crate::refusal::BackupRefusal;
+use crate::set_error::BackupSetError;
 
 /// One backup in a chain, with its directory and manifest.
 #[derive(Clone, Debug)]
@@ -53,29 +55,18 @@ impl BackupChain {
         let (mut bases, mut later): (Vec<ChainLink>, Vec<ChainLink>) =
             links.into_iter().partition(|link| link.manifest.kind.has_pages());
         let Some(base) = bases.pop() else {
-            let what =
-                "none of the backups contains databases; also specify the full backup that they continue";
-            return Err(BackupError::set(BackupSetError::NoFullBackup, what));
+            return Err(BackupSetError::NoFullBackup.into());
         };
         if let Some(other) = bases.pop() {
-            return Err(BackupError::Usage(format!(
-                "{} and {} both contain databases; specify only one of them",
-                other.directory.display(),
-                base.directory.display()
-            )));
+            return Err(BackupRefusal::TwoFullBackups(other.directory, base.directory).into());
         }
         later.sort_by_key(|link| (link.manifest.generations.last, link.manifest.ended_unix_ms));
         for link in &later {
-            let shown = link.directory.display();
             if link.manifest.log_signature != base.manifest.log_signature {
-                let what = format!("{shown}: the backup and the full backup belong to different log streams");
-                return Err(BackupError::set(BackupSetError::OtherStream, what));
+                return Err(BackupSetError::OtherStream(link.directory.clone()).into());
             }
             if link.manifest.generations.last < base.manifest.generations.last {
-                let what = format!(
-                    "{shown}: the backup ends before the full backup, so it cannot continue the full backup"
-                );
-                return Err(BackupError::set(BackupSetError::EndTooLow, what));
+                return Err(BackupSetError::EndsBeforeFullBackup(link.directory.clone()).into());
             }
         }
         let chain = BackupChain { base, increments: later };
@@ -130,24 +121,18 @@ impl BackupChain {
         Ok(logs)
     }
 
-    fn missing_log(&self, missing: u32, previous: &Path) -> BackupError {
-        let what = format!(
-            "{}: log generation {missing:X} (hexadecimal) is not in any of the backups; also specify the \
-             backup that contains it",
-            previous.display()
-        );
-        let at_base = missing == self.base.manifest.generations.last + 1;
-        BackupError::set(if at_base { BackupSetError::StartTooHigh } else { BackupSetError::Gap }, what)
+    fn missing_log(&self, generation: u32, previous: &Path) -> BackupError {
+        let directory = previous.to_path_buf();
+        if generation == self.base.manifest.generations.last + 1 {
+            BackupSetError::StartTooHigh { directory, generation }.into()
+        } else {
+            BackupSetError::Gap { directory, generation }.into()
+        }
     }
 }
 
 fn other_history(directory: &Path, generation: u32) -> BackupError {
-    let what = format!(
-        "{}: its log generation {generation:X} (hexadecimal) does not continue the logs of the other \
-         backups: the histories diverged after a restore; omit the backups of one of the histories",
-        directory.display()
-    );
-    BackupError::set(BackupSetError::OtherHistory, what)
+    BackupSetError::OtherHistory { directory: directory.to_path_buf(), generation }.into()
 }
 
 /// Fails unless a log of a new backup continues the parent backup, or is also part of it.
@@ -158,12 +143,7 @@ pub(crate) fn check_continues(parent: &BackupManifest, log: &StoredLog, is_first
     let Some(last) = parent.logs.last() else { return Ok(()) };
     let generation = log.generation;
     if is_first && generation > last.generation + 1 {
-        let what = format!(
-            "the previous backup ends with log generation {:X}, but the oldest remaining log generation is \
-             {generation:X} (hexadecimal); make a full backup",
-            last.generation
-        );
-        return Err(BackupError::set(BackupSetError::Gap, what));
+        return Err(BackupSetError::LogsRemoved { last: last.generation, oldest: generation }.into());
     }
     let same = |stored: &StoredLog| {
         let open = parent.generations.last_is_open && stored.generation == last.generation;
@@ -175,12 +155,5 @@ pub(crate) fn check_continues(parent: &BackupManifest, log: &StoredLog, is_first
         None if generation == last.generation + 1 && !parent.generations.last_is_open => log.continues(last),
         None => true,
     };
-    if continues {
-        return Ok(());
-    }
-    let what = format!(
-        "log generation {generation:X} (hexadecimal) does not continue the previous backup: the databases \
-         were restored after that backup and their history diverged; make a full backup"
-    );
-    Err(BackupError::set(BackupSetError::NoFullBackup, what))
+    if continues { Ok(()) } else { Err(BackupSetError::RestoredSince(generation).into()) }
 }

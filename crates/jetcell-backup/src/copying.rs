@@ -8,8 +8,9 @@ use jetcell_sync::Mutex;
 
 use crate::backup_directory::BackupDirectory;
 use crate::database_copy::DatabaseCopy;
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::options::BackupOptions;
+use crate::set_error::BackupSetError;
 use crate::transfer_control::TransferMeter;
 
 /// Maximum number of databases that are copied concurrently. Each database already has eight reads in flight, so more
@@ -64,10 +65,8 @@ pub fn copy_pages<S: Send>(
         return Err(error);
     }
     if !copied.is_empty() && !copied.iter().any(|database| database.copy.is_usable()) {
-        let named = copied.iter().map(|database| {
-            format!("{}: bad pages: {}", path(&database.source).display(), database.copy.bad_pages())
-        });
-        return Err(BackupError::set(BackupSetError::BadPages, named.collect::<Vec<_>>().join("; ")));
+        let bad = copied.iter().map(|database| database.copy.bad_database(path(&database.source)));
+        return Err(BackupSetError::BadPages(bad.collect()).into());
     }
     Ok(copied)
 }

@@ -14,6 +14,7 @@ use crate::manifest::{MAX_BAD_PAGES, StoredBadPage, StoredDatabase, StoredPageCo
 use crate::options::BackupOptions;
 use crate::ranges::{RANGE_BYTES, RangeWriter};
 use crate::retained_ranges::RetainedRanges;
+use crate::set_error::BadDatabase;
 use crate::transfer_control::TransferMeter;
 
 /// A database copy that is being written to a backup. The header is written last.
@@ -138,12 +139,10 @@ impl DatabaseCopy {
         self.state.pages.bad == 0
     }
 
-    /// Returns the first bad pages as text for an error message.
-    pub fn bad_pages(&self) -> String {
-        let named: Vec<String> =
-            self.state.bad_pages.iter().take(5).map(|bad| format!("{} ({})", bad.page, bad.flaw)).collect();
-        let more = if self.state.pages.bad > named.len() as u64 { ", ..." } else { "" };
-        format!("{}{more}", named.join(", "))
+    /// Describes the bad pages for an error message.
+    pub fn bad_database(&self, source: &Path) -> BadDatabase {
+        let pages = self.state.bad_pages.clone();
+        BadDatabase { source: source.to_path_buf(), count: self.state.pages.bad, pages }
     }
 
     /// Writes the header and makes the file durable. `needs` is the range of log generations required to make the

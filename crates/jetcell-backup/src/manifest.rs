@@ -9,15 +9,19 @@ use std::path::{Path, PathBuf};
 use ese_engine::{BackupKind, PageFlaw, PageReadCounters, VerifiedLog};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
 use jetcell_input::hex::{hex64, parse_hex64};
-use jetcell_input::{bounded_list, error_line, shortened};
+use jetcell_input::{bounded_list, shortened};
+use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
 use crate::file_names::{
     MANIFEST_FILE, PARTIAL_FILE, is_reserved_name, is_side_file, is_stream_file, lock_file,
 };
 use crate::ranges::{ChecksumWriter, RANGE_BYTES, RangeChecksums};
+use crate::refusal::BackupRefusal;
+use crate::set_error::BackupSetError;
 use crate::text_file;
 
 /// The manifest version that this crate writes.
@@ -224,52 +228,40 @@ impl BackupManifest {
 
     /// Reads the manifest of a complete backup.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<BackupManifest> {
-        let shown = directory.display();
-        let what = match BackupManifest::state(vfs, directory)? {
-            BackupState::Complete(manifest) => return Ok(*manifest),
-            BackupState::Partial => format!(
-                "{shown}: the backup was interrupted and is incomplete; to continue it, repeat it into the \
-                 same directory"
-            ),
-            BackupState::NotABackup => format!(
-                "{shown}: the directory is not a backup, because {MANIFEST_FILE} is missing; specify the \
-                 directory of a backup"
-            ),
-        };
-        Err(BackupError::set(BackupSetError::NotABackup, what))
+        match BackupManifest::state(vfs, directory)? {
+            BackupState::Complete(manifest) => Ok(*manifest),
+            BackupState::Partial => Err(BackupSetError::Incomplete(directory.to_path_buf()).into()),
+            BackupState::NotABackup => Err(BackupSetError::NotABackup(directory.to_path_buf()).into()),
+        }
     }
 
     fn from_text(path: &Path, text: &str) -> Result<BackupManifest> {
-        let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
-        let mut manifest: BackupManifest = serde_json::from_str(text).map_err(|error| {
-            changed(format!("the file is not a manifest, or was changed: {}", error_line(&error)))
-        })?;
+        let changed = |damage| BackupError::changed(path, damage);
+        let mut manifest: BackupManifest =
+            serde_json::from_str(text).map_err(|error| changed(FileDamage::Manifest(Arc::new(error))))?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
-            let what = format!("version {} of the manifest is not supported", manifest.format);
-            return Err(changed(what));
+            return Err(changed(FileDamage::Version(manifest.format)));
         }
         let sum = manifest.compute_checksum();
         if manifest.checksum != sum {
-            return Err(changed("its checksum is wrong: the file was changed after the backup".to_string()));
+            return Err(changed(FileDamage::Checksum));
         }
         if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
-            return Err(changed(format!("log generation {generation:X} (hexadecimal) is out of range")));
+            return Err(changed(FileDamage::Generation(generation)));
         }
         // A backup that contains only logs has no page size.
         let size = manifest.page_size;
         if size != 0 && PageSize::new(size).is_none() {
-            return Err(changed(format!("a database cannot have a page size of {size} bytes")));
+            return Err(changed(FileDamage::PageSize(size)));
         }
         if let Some(name) = manifest.conflicting_name() {
-            return Err(changed(format!(
-                "{name:?} is reserved for another file of a backup or of a restore"
-            )));
+            return Err(changed(FileDamage::ReservedName(name.clone())));
         }
         let unfit = |file: &StoredFile<'_>| {
             !RangeChecksums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
         };
         if let Some(file) = manifest.files().find(unfit) {
-            return Err(changed(format!("{} has different numbers of checksums and ranges", file.name)));
+            return Err(changed(FileDamage::Ranges(file.name.clone())));
         }
         Ok(manifest)
     }
@@ -326,10 +318,7 @@ impl BackupManifest {
     /// Writes the manifest. After this call the directory contains a complete backup.
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         if let Some(name) = self.conflicting_name() {
-            return Err(BackupError::Usage(format!(
-                "{name}: a restore uses this name for another file, so a database cannot use it; rename the \
-                 database"
-            )));
+            return Err(BackupRefusal::ReservedName(name.clone()).into());
         }
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(MANIFEST_FILE), &format!("{text}\n"))

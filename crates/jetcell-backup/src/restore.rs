@@ -14,13 +14,15 @@ use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::BackupChain;
 use crate::created_files::CreatedFiles;
-use crate::error::{BackupError, BackupSetError, Result};
-use crate::file_names::{RESTORE_MARKER, RESTORED_FILE};
+use crate::error::{BackupError, Result};
+use crate::file_names::RESTORE_MARKER;
 use crate::manifest::{StoredDatabase, StoredFile};
+use crate::refusal::BackupRefusal;
 use crate::restore_directory::{ExistingFiles, RestoreDirectory};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
 use crate::restore_record::{RestoreRecord, RestoredDatabase};
+use crate::set_error::{BackupSetError, DirectoryContent, RestoreDifference};
 use crate::transfer_control::TransferMeter;
 use crate::verify::verify_file;
 
@@ -76,11 +78,7 @@ pub fn restore(
 ) -> Result<RestoreResult> {
     let chain = BackupChain::load(&**vfs, backups)?;
     if backups.iter().any(|backup| vfs.same_file(backup, to)) {
-        let what = format!(
-            "{}: the restore would overwrite the backup; specify a different directory",
-            to.display()
-        );
-        return Err(BackupError::Usage(what));
+        return Err(BackupRefusal::RestoreOntoBackup(to.to_path_buf()).into());
     }
     if !options.force
         && let Some(restored) = already_restored(vfs, &chain, to, options)?
@@ -144,18 +142,14 @@ fn already_restored(
     if vfs.exists(&marker).map_err(|error| BackupError::io(&marker, &error))? {
         return Ok(None);
     }
-    let since = LogTime::from_unix_ms(record.restored_unix_ms);
-    let refused = |what: &str| {
-        let what = format!(
-            "{}: {what} (restored at {since}); specify a different directory, or use --force to overwrite \
-             the files in it",
-            to.display()
-        );
-        BackupError::set(BackupSetError::NotEmpty, what)
+    let refused = |difference| {
+        let restored = LogTime::from_unix_ms(record.restored_unix_ms);
+        let content = DirectoryContent::Restore { restored, difference };
+        Err(BackupSetError::NotEmpty { directory: to.to_path_buf(), content }.into())
     };
     let plan = RestorePlan::new(vfs, chain.clone(), options)?;
     if options.logs.is_some() || !record.matches(&backup_ids(chain), plan.until) {
-        return Err(refused("the directory contains the result of another restore"));
+        return refused(RestoreDifference::OtherRestore);
     }
     let mut databases = Vec::new();
     // Maps the signature of each database that the record must list to its file.
@@ -171,11 +165,7 @@ fn already_restored(
         let is_unchanged =
             |header: &DatabaseHeader| RestoredDatabase::new(database.file.clone(), header) == *database;
         let Some(header) = header.filter(is_unchanged) else {
-            let what = format!(
-                "{} was used or removed after the directory was restored from these backups",
-                database.file
-            );
-            return Err(refused(&what));
+            return refused(RestoreDifference::DatabaseUsed(database.file.clone()));
         };
         let signature = header.signature.to_hex();
         let is_expected = if signatures.contains(&*signature) {
@@ -185,12 +175,12 @@ fn already_restored(
             Some(header.log_signature) == chain.base.manifest.signature()
         };
         if !is_expected || databases.contains(&path) {
-            return Err(refused(&format!("{RESTORED_FILE} names databases that are not in the backup")));
+            return refused(RestoreDifference::UnknownDatabases);
         }
         databases.push(path);
     }
     if !expected.is_empty() {
-        return Err(refused(&format!("{RESTORED_FILE} does not list all databases in the backup")));
+        return refused(RestoreDifference::MissingDatabases);
     }
     let left_out = skipped_databases(chain);
     let already_unix_ms = Some(record.restored_unix_ms);
@@ -283,11 +273,7 @@ fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, pa
     let fits = Some(header.signature) == Signature::from_hex(&database.signature)
         && Some(header.log_signature) == plan.chain.base.manifest.signature()
         && needs == database.needs;
-    if fits {
-        return Ok(());
-    }
-    let what = format!("{}: the database does not match its manifest", path.display());
-    Err(BackupError::set(BackupSetError::DifferentSourceState, what))
+    if fits { Ok(()) } else { Err(BackupSetError::OtherDatabase(path.to_path_buf()).into()) }
 }
 
 fn read_database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
@@ -357,12 +343,7 @@ fn check_clean(vfs: &dyn Vfs, restored: &RestoreResult) -> Result<Vec<RestoredDa
     for path in &restored.databases {
         let header = read_database_header(vfs, path)?;
         if header.state != DatabaseState::CleanShutdown {
-            let what = format!(
-                "{}: the database is not clean after the replay: the logs do not refer to it, so the \
-                 database and the logs are from different times",
-                path.display()
-            );
-            return Err(BackupError::set(BackupSetError::DifferentSourceState, what));
+            return Err(BackupSetError::NotClean(path.clone()).into());
         }
         databases.push(RestoredDatabase::new(FileName::from_path(path)?, &header));
     }

@@ -22,13 +22,15 @@ use jetcell_vfs::{
 };
 
 use crate::created_files::CreatedFiles;
-use crate::error::{BackupError, BackupSetError, Result, changed};
+use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
 use crate::file_names::{
     PLACED_LOG_EXTENSION, RESTORE_MARKER, RESTORED_FILE, is_side_file, is_stream_file, lock_file,
 };
 use crate::manifest::StoredFile;
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::restore_record::RestoreRecord;
+use crate::set_error::{BackupSetError, DirectoryContent};
 use crate::text_file;
 use crate::transfer_control::TransferMeter;
 use crate::verify::open_stored;
@@ -94,7 +96,8 @@ impl ExistingFiles {
         let fresh =
             files.iter().all(|path| is_unfinished(path)) || marker.as_deref() == Some(EMPTY_DIRECTORY_MARK);
         if !fresh && !force {
-            return Err(not_empty(directory));
+            let content = DirectoryContent::InstanceFiles;
+            return Err(BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into());
         }
         for name in databases {
             let path = directory.join(name);
@@ -131,15 +134,6 @@ impl ExistingFiles {
     }
 }
 
-fn not_empty(directory: &Path) -> BackupError {
-    let what = format!(
-        "{}: the directory is not empty; specify a different directory, or use --force to overwrite the \
-         files in it",
-        directory.display()
-    );
-    BackupError::set(BackupSetError::NotEmpty, what)
-}
-
 impl<'a> RestoreDirectory<'a> {
     /// Marks the directory and locks it until the restore completes.
     ///
@@ -160,7 +154,10 @@ impl<'a> RestoreDirectory<'a> {
             None => {
                 let lock = explain_lock_error(vfs.lock_directory(directory), directory)?;
                 if !vfs.list(directory).map_err(io_error)?.is_empty() {
-                    return Err(not_empty(directory));
+                    let content = DirectoryContent::InstanceFiles;
+                    return Err(
+                        BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into()
+                    );
                 }
                 lock
             }
@@ -388,5 +385,9 @@ fn read_verified(
     sum: u64,
     buffer: &mut IoBuffer,
 ) -> Result<()> {
-    if read_range(source, path, range, sum, buffer)? { Ok(()) } else { Err(changed(path)) }
+    if read_range(source, path, range, sum, buffer)? {
+        Ok(())
+    } else {
+        Err(BackupError::changed(path, FileDamage::Content))
+    }
 }

@@ -8,9 +8,10 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::chain::BackupChain;
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
+use crate::set_error::BackupSetError;
 
 /// A log that a restore will replay.
 pub struct PlannedLog {
@@ -49,23 +50,14 @@ impl RestorePlan {
         let paths: Vec<PathBuf> = logs.iter().map(|log| log.path.clone()).collect();
         let names = RecoverySet::find(vfs, &paths)?;
         if Some(names.signature) != chain.base.manifest.signature() {
-            let what = format!(
-                "{}: the logs of the backup do not belong to the log stream in its manifest",
-                chain.base.directory.display()
-            );
-            return Err(BackupError::set(BackupSetError::OtherStream, what));
+            return Err(BackupSetError::OtherStreamInBackup(chain.base.directory).into());
         }
         let until = match &options.until {
             Some(until) => until(vfs, &names)?,
             None => LogPosition::MAX,
         };
         if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
-            let what = format!(
-                "log generation {:X} (hexadecimal) is neither in the backups nor among the surviving logs; \
-                 restore the log, or use --until to stop before it",
-                missing.0
-            );
-            return Err(BackupError::set(BackupSetError::LogMissing, what));
+            return Err(BackupSetError::LogMissing(missing.0).into());
         }
         logs.retain(|log| LogPosition::new(log.generation.0, 1, 0) < until);
         check_end(&chain, &logs, until)?;
@@ -99,15 +91,12 @@ fn add_surviving_logs(
         path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("log") || extension == "jtx")
     };
     let files: Vec<PathBuf> = files.into_iter().filter(is_log).collect();
-    let shown = directory.display();
     if files.is_empty() {
-        let what = format!("{shown}: the directory does not contain logs");
-        return Err(BackupError::set(BackupSetError::LogMissing, what));
+        return Err(BackupSetError::NoSurvivingLogs(directory.to_path_buf()).into());
     }
     let found = RecoverySet::find(vfs, &files)?;
     if Some(found.signature) != chain.base.manifest.signature() {
-        let what = format!("{shown}: the surviving logs and the backup belong to different log streams");
-        return Err(BackupError::set(BackupSetError::OtherStream, what));
+        return Err(BackupSetError::OtherSurvivingLogs(directory.to_path_buf()).into());
     }
     let last = logs.last().map_or(Generation(0), |log| log.generation);
     // The last log may have been open when it was backed up, so a surviving log may contain more of its records.
@@ -139,12 +128,5 @@ fn check_end(chain: &BackupChain, logs: &[PlannedLog], until: LogPosition) -> Re
             log.end_position().min(LogPosition::new(log.generation + 1, 0, 0))
         });
     let has_it = logs.iter().any(|log| log.generation == Generation(needed));
-    if has_it && until >= end {
-        return Ok(());
-    }
-    let what = format!(
-        "the databases of the backup are consistent only from the end of log generation {needed:X} \
-         (hexadecimal); choose a later end, or an older full backup"
-    );
-    Err(BackupError::set(BackupSetError::EndTooLow, what))
+    if has_it && until >= end { Ok(()) } else { Err(BackupSetError::EndTooLow(needed).into()) }
 }

@@ -13,6 +13,7 @@ use jetcell_vfs::Vfs;
 
 use crate::error::{BackupError, Result};
 use crate::options::{BackupOptions, BackupResult};
+use crate::refusal::BackupRefusal;
 use crate::snapshot_method::{SnapshotMethod, SnapshotRequest};
 use crate::snapshot_seal::UnsealedSnapshot;
 use crate::stopped::{lock, select_logs};
@@ -114,7 +115,7 @@ pub fn snapshot_stopped(
 ) -> Result<BackupResult> {
     check_kind(options)?;
     if options.remove_logs {
-        return Err(BackupError::Usage("logs cannot be removed after a snapshot".to_string()));
+        return Err(BackupRefusal::SnapshotRemovesLogs.into());
     }
     let began_unix_ms = vfs.clock().unix_ms();
     let set = options.find_set(vfs, files)?;
@@ -152,7 +153,7 @@ fn check_kind(options: &BackupOptions) -> Result<()> {
     if options.kind.has_pages() && options.parent.is_none() {
         return Ok(());
     }
-    Err(BackupError::Usage("a snapshot contains databases and cannot continue another backup".to_string()))
+    Err(BackupRefusal::SnapshotIsFull.into())
 }
 
 /// Creates the target directory if the method copies files. Other methods create it themselves.
@@ -173,7 +174,7 @@ fn discard_after_error(order: &SnapshotRequest<'_>, error: BackupError) -> Backu
         }
     }
     match error {
-        BackupError::Stopped => BackupError::Usage("the backup was stopped; no backup was made".to_string()),
+        BackupError::Stopped => BackupRefusal::SnapshotStopped.into(),
         other => other,
     }
 }

@@ -9,10 +9,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, OpenMode, Vfs};
 
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::file_names::copy_names;
+use crate::refusal::{BackupRefusal, ProgramFailure};
+use crate::set_error::{BackupSetError, DirectoryContent};
 use crate::snapshot_seal::SnapshotFile;
 
 /// How to make a snapshot of database files.
@@ -51,33 +54,23 @@ const MESSAGE_BYTES: u64 = 4096;
 impl SnapshotRequest<'_> {
     /// Fails if it is already known, before the instance is frozen, that the snapshot cannot be made.
     pub fn check(&self) -> Result<()> {
-        let (vfs, to, shown) = (self.vfs, self.to, self.to.display());
+        let (vfs, to) = (self.vfs, self.to);
+        let not_empty = |content| BackupSetError::NotEmpty { directory: to.to_path_buf(), content };
         for file in self.files {
             let directory = parent_directory(file);
             if to.starts_with(directory) && !directory.as_os_str().is_empty() {
-                let what = format!(
-                    "{shown}: the directory is inside {}; specify a directory outside it",
-                    directory.display()
-                );
-                return Err(BackupError::Usage(what));
+                let outer = directory.to_path_buf();
+                return Err(BackupRefusal::SnapshotInside { directory: to.to_path_buf(), outer }.into());
             }
         }
         let exists = vfs.exists(to).map_err(|error| BackupError::io(to, &error))?;
         if exists && *self.method == SnapshotMethod::Btrfs {
-            let what = format!(
-                "{shown}: the path already exists, but a subvolume snapshot requires a new path; specify a \
-                 different directory"
-            );
-            return Err(BackupError::set(BackupSetError::NotEmpty, what));
+            return Err(not_empty(DirectoryContent::ExistingDirectory).into());
         }
         let files =
             if exists { vfs.list(to).map_err(|error| BackupError::io(to, &error))? } else { Vec::new() };
         if !files.is_empty() {
-            let what = format!(
-                "{shown}: the directory is not empty; specify an empty or new directory (an interrupted \
-                 snapshot cannot be continued)"
-            );
-            return Err(BackupError::set(BackupSetError::NotEmpty, what));
+            return Err(not_empty(DirectoryContent::SnapshotFiles).into());
         }
         if *self.method != SnapshotMethod::Reflink {
             self.directory()?;
@@ -90,11 +83,10 @@ impl SnapshotRequest<'_> {
         let first = self.files.first().map_or(Path::new("."), |file| parent_directory(file));
         match self.files.iter().find(|file| parent_directory(file) != first) {
             None => Ok(first),
-            Some(other) => Err(BackupError::Usage(format!(
-                "{}: the file is not in {}; a snapshot requires all databases and logs in one directory",
-                other.display(),
-                first.display()
-            ))),
+            Some(other) => {
+                let (file, directory) = (other.clone(), first.to_path_buf());
+                Err(BackupRefusal::SeveralDirectories { file, directory }.into())
+            }
         }
     }
 
@@ -142,32 +134,20 @@ impl SnapshotRequest<'_> {
         let clone = || {
             for (from, name) in self.files.iter().zip(self.names()?) {
                 if left().is_none() {
-                    return Err(BackupError::Usage("the snapshot timed out; no backup was made".to_string()));
+                    return Err(BackupRefusal::SnapshotTimedOut.into());
                 }
                 let path = self.to.join(name);
-                self.vfs
-                    .clone_file(from, &path)
-                    .map_err(|error| self.explain_clone_error(from, &path, &error))?;
+                self.vfs.clone_file(from, &path).map_err(|error| match error.kind() {
+                    io::ErrorKind::Unsupported => BackupRefusal::NoReflink(from.clone()).into(),
+                    io::ErrorKind::CrossesDevices => {
+                        BackupRefusal::OtherFileSystem { from: from.clone(), to: path.clone() }.into()
+                    }
+                    _ => BackupError::io(&path, &error),
+                })?;
             }
             Ok(())
         };
         clone().inspect_err(|_| self.discard())
-    }
-
-    fn explain_clone_error(&self, from: &Path, path: &Path, error: &io::Error) -> BackupError {
-        let (from, path) = (from.display(), path.display());
-        BackupError::Usage(match error.kind() {
-            io::ErrorKind::Unsupported => format!(
-                "{from}: the file system cannot share blocks between files, so reflink cannot be used; back \
-                 up without a snapshot, or use another method"
-            ),
-            io::ErrorKind::CrossesDevices => {
-                format!(
-                    "{path}: the path and {from} are on different file systems, which cannot share blocks"
-                )
-            }
-            _ => format!("{path}: {error}"),
-        })
     }
 
     /// Removes the snapshot, unless the user's command made it.
@@ -207,14 +187,18 @@ fn parent_directory(file: &Path) -> &Path {
 
 /// Runs a program until it exits. If the time limit passes first, kills the program and the processes that it has
 /// started.
-fn run(command: &mut Command, name: &str, left: &RemainingTimeFn<'_>) -> Result<()> {
-    let wrong = |what: String| Err(BackupError::Usage(format!("{name}: {what}; no backup was made")));
+fn run(command: &mut Command, name: &'static str, left: &RemainingTimeFn<'_>) -> Result<()> {
+    run_program(command, left).map_err(|failure| BackupRefusal::Program { name, failure }.into())
+}
+
+fn run_program(command: &mut Command, left: &RemainingTimeFn<'_>) -> std::result::Result<(), ProgramFailure> {
+    let io_error = |error| ProgramFailure::Io(Arc::new(error));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let mut child = match command.spawn() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return wrong(format!("{} is not installed", command.get_program().display()));
+            return Err(ProgramFailure::NotInstalled(command.get_program().into()));
         }
-        started => started.map_err(|error| BackupError::Usage(format!("{name}: {error}")))?,
+        started => started.map_err(io_error)?,
     };
     let (sender, message) = channel();
     if let Some(errors) = child.stderr.take() {
@@ -228,19 +212,16 @@ fn run(command: &mut Command, name: &str, left: &RemainingTimeFn<'_>) -> Result<
             let _ = io::copy(&mut errors.into_inner(), &mut io::sink());
         });
     }
-    let Some(status) = wait(&mut child, left).or_else(|error| wrong(error.to_string()).map(|()| None))?
-    else {
-        return wrong("the command timed out and was stopped".to_string());
-    };
+    let status = wait(&mut child, left).map_err(io_error)?.ok_or(ProgramFailure::TimedOut)?;
     if status.success() {
         return Ok(());
     }
     let text = message.recv_timeout(Duration::from_millis(500)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    match text.lines().map(str::trim).rfind(|line| !line.is_empty()) {
-        Some(line) => wrong(format!("{status}: {line}")),
-        None => wrong(status.to_string()),
-    }
+    Err(match text.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+        Some(line) => ProgramFailure::Message(status, line.to_string()),
+        None => ProgramFailure::Exit(status),
+    })
 }
 
 /// Waits until a program exits. Returns `None` if it was killed because the time limit had passed.

@@ -12,12 +12,14 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{File, FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::backup_directory::{BackupDirectory, PartialBackup};
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::manifest::{
     BackupManifest, GenerationRange, StoredBadPage, StoredDatabase, StoredLog, StoredPageCounts,
 };
 use crate::options::BackupOptions;
 use crate::ranges::{RangeChecksums, RangeHasher};
+use crate::refusal::BackupRefusal;
+use crate::set_error::{BackupSetError, BadDatabase};
 use crate::stopped::{lock, select_logs, verify_logs};
 use crate::transfer_control::TransferMeter;
 
@@ -75,23 +77,15 @@ impl UnsealedSnapshot<'_> {
     fn check_lengths(&self) -> Result<()> {
         for file in &self.files {
             let path = self.directory.join(&file.name);
-            let what = match self.vfs.file_len(&path) {
+            let refusal = match self.vfs.file_len(&path) {
                 Ok(bytes) if bytes == file.bytes => continue,
-                Ok(bytes) => {
-                    format!(
-                        "the file is {bytes} bytes long in the snapshot, but the original is {} bytes long",
-                        file.bytes
-                    )
-                }
+                Ok(bytes) => BackupRefusal::SnapshotFileLength { path, bytes, expected: file.bytes },
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    "the snapshot does not contain this file".to_string()
+                    BackupRefusal::SnapshotFileMissing(path)
                 }
                 Err(error) => return Err(BackupError::io(path, &error)),
             };
-            return Err(BackupError::Usage(format!(
-                "{}: {what}, so the snapshot is not a backup",
-                path.display()
-            )));
+            return Err(refusal.into());
         }
         Ok(())
     }
@@ -100,11 +94,9 @@ impl UnsealedSnapshot<'_> {
     /// renaming them.
     fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
         let snapshot_error = |path: &Path, error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
-                "{}: the snapshot is not writable, but the manifest of the backup must be stored there; \
-                 make a writable snapshot",
-                self.directory.display()
-            )),
+            std::io::ErrorKind::ReadOnlyFilesystem => {
+                BackupRefusal::ReadOnlySnapshot(self.directory.to_path_buf()).into()
+            }
             _ => BackupError::io(path, &error),
         };
         let newest = set.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest);
@@ -137,13 +129,12 @@ impl UnsealedSnapshot<'_> {
         if databases.iter().any(|database| database.usable) {
             return Ok(databases);
         }
-        let bad = |database: &StoredDatabase| {
-            let pages: Vec<String> =
-                database.bad_pages.iter().take(5).map(|bad| format!("{} ({})", bad.page, bad.flaw)).collect();
-            format!("{}: bad pages: {}", database.source.display(), pages.join(", "))
+        let bad = |database: StoredDatabase| BadDatabase {
+            source: database.source,
+            count: database.pages.bad,
+            pages: database.bad_pages,
         };
-        let what: Vec<String> = databases.iter().map(bad).collect();
-        Err(BackupError::set(BackupSetError::BadPages, what.join("; ")))
+        Err(BackupSetError::BadPages(databases.into_iter().map(bad).collect()).into())
     }
 
     fn seal_database(
@@ -158,12 +149,7 @@ impl UnsealedSnapshot<'_> {
         let is_dirty = match found.header.state {
             DatabaseState::CleanShutdown => false,
             DatabaseState::DirtyShutdown => true,
-            other => {
-                return Err(BackupError::Usage(format!(
-                    "{}: a database in state {other:?} cannot be backed up; repair it first",
-                    path.display()
-                )));
-            }
+            state => return Err(BackupRefusal::DatabaseState { path: path.clone(), state }.into()),
         };
         let read = PageReadOptions {
             read_bytes: self.options.read_bytes,

@@ -16,11 +16,13 @@ use crate::backup_directory::{BackupDirectory, PartialBackup, already_complete};
 use crate::chain::check_continues;
 use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::database_copy::DatabaseCopy;
-use crate::error::{BackupError, BackupSetError, Result};
+use crate::error::{BackupError, Result};
 use crate::file_names::copy_names;
 use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 use crate::options::{BackupOptions, BackupResult};
 use crate::ranges::range_checksum;
+use crate::refusal::BackupRefusal;
+use crate::set_error::BackupSetError;
 use crate::transfer_control::TransferMeter;
 
 /// Backs up an instance that was stopped or has crashed.
@@ -159,10 +161,7 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<BackupMa
     match (&options.parent, options.kind.has_pages()) {
         (Some(parent), _) => BackupManifest::read(&**vfs, parent).map(Some),
         (None, true) => Ok(None),
-        (None, false) => {
-            let what = "no earlier backup was found to continue; make a full backup first";
-            Err(BackupError::set(BackupSetError::NoFullBackup, what))
-        }
+        (None, false) => Err(BackupSetError::NoEarlierBackup.into()),
     }
 }
 
@@ -174,9 +173,7 @@ pub(crate) fn select_logs(
 ) -> Result<Vec<(Generation, PathBuf)>> {
     if options.kind.has_pages() {
         if set.databases.is_empty() {
-            return Err(BackupError::Usage(
-                "no database was found next to the logs, so there is nothing to back up".to_string(),
-            ));
+            return Err(BackupRefusal::NoDatabase.into());
         }
         let plan = set.plan(LogPosition::MAX);
         let missing_in = || set.logs.values().next().cloned().unwrap_or_default();
@@ -199,26 +196,15 @@ pub(crate) fn select_logs(
     }
     let Some(parent) = parent else { return Ok(Vec::new()) };
     if parent.signature() != Some(set.signature) {
-        let what = "the earlier backup belongs to a different log stream; specify the correct backup, or make a \
-             full backup";
-        return Err(BackupError::set(BackupSetError::OtherStream, what));
+        return Err(BackupSetError::OtherEarlierBackup.into());
     }
     let covered =
         |database: &&DiscoveredDatabase| !parent.covers.contains(&database.header.signature.to_hex());
     if let Some(database) = set.databases.iter().find(covered) {
-        let what = format!(
-            "{}: the database does not have a full backup yet; make a full backup first",
-            database.path.display()
-        );
-        return Err(BackupError::set(BackupSetError::NoFullBackup, what));
+        return Err(BackupSetError::NewDatabase(database.path.clone()).into());
     }
     if let Some(database) = set.databases.iter().find(|database| was_loaded_since(&database.header, parent)) {
-        let what = format!(
-            "{}: tables were loaded in bulk after the previous backup, and their pages are not in the logs; \
-             make a full backup",
-            database.path.display()
-        );
-        return Err(BackupError::set(BackupSetError::NoFullBackup, what));
+        return Err(BackupSetError::BulkLoaded(database.path.clone()).into());
     }
     let GenerationRange { last, last_is_open, .. } = parent.generations;
     let first = Generation(if last_is_open { last } else { last + 1 });
@@ -226,14 +212,7 @@ pub(crate) fn select_logs(
         set.logs.range(first..).map(|(generation, path)| (*generation, path.clone())).collect();
     match logs.first() {
         Some((oldest, _)) if *oldest == first => Ok(logs),
-        _ => {
-            let what = format!(
-                "log generation {:X} (hexadecimal), which this backup must start with, is missing; make a \
-                 full backup",
-                first.0
-            );
-            Err(BackupError::set(BackupSetError::LogMissing, what))
-        }
+        _ => Err(BackupSetError::FirstLogMissing(first.0).into()),
     }
 }
 
@@ -342,11 +321,8 @@ impl StoppedBackup<'_> {
     ) -> Result<PendingCopy<OriginalDatabase<'d>>> {
         match database.header.state {
             DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown => {}
-            other => {
-                return Err(BackupError::Usage(format!(
-                    "{}: a database in state {other:?} cannot be backed up; repair it first",
-                    database.path.display()
-                )));
+            state => {
+                return Err(BackupRefusal::DatabaseState { path: database.path.clone(), state }.into());
             }
         }
         let identity = hex64(range_checksum(&database.header.encode()));

@@ -5,6 +5,7 @@ use std::path::Path;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file};
 
 use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
 
 /// Maximum file size in bytes, enough for the manifest of a 16 TiB database, which is the maximum size of an ESE
 /// database.
@@ -39,17 +40,11 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<O
     };
     let len = file.len().map_err(io_error)?;
     if len > max {
-        return Err(BackupError::Changed {
-            path: path.to_path_buf(),
-            what: format!("the file is {len} bytes long; the maximum is {max} bytes"),
-        });
+        return Err(BackupError::changed(path, FileDamage::TooLong { bytes: len, max }));
     }
     let mut bytes = IoBuffer::zeroed(len as usize);
     file.read_at(0, &mut bytes, IoReason::Backup).map_err(io_error)?;
-    String::from_utf8(bytes.to_vec()).map(Some).map_err(|_| BackupError::Changed {
-        path: path.to_path_buf(),
-        what: "the file is not a text file".to_string(),
-    })
+    String::from_utf8(bytes.to_vec()).map(Some).map_err(|_| BackupError::changed(path, FileDamage::NotText))
 }
 
 /// Removes a file if it exists, and makes the removal durable.

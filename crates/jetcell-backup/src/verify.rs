@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
-use crate::error::{BackupError, Result, changed};
+use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
 use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE};
 use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
@@ -208,7 +209,11 @@ fn find_unknown_files(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>])
 pub(crate) fn open_stored(vfs: &dyn Vfs, path: &Path, stored: StoredFile<'_>) -> Result<Arc<dyn File>> {
     let io_error = |error: std::io::Error| BackupError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
-    if file.len().map_err(io_error)? == stored.bytes { Ok(file) } else { Err(changed(path)) }
+    if file.len().map_err(io_error)? == stored.bytes {
+        Ok(file)
+    } else {
+        Err(BackupError::changed(path, FileDamage::Content))
+    }
 }
 
 /// Verifies one file of a backup.
@@ -224,7 +229,7 @@ pub(crate) fn verify_file(
     for (index, sum) in stored.range_checksums().0.iter().enumerate() {
         gauge.check()?;
         if !read_range(&*file, &path, range_bounds(index, stored.bytes), *sum, &mut buffer)? {
-            return Err(changed(&path));
+            return Err(BackupError::changed(&path, FileDamage::Content));
         }
     }
     Ok(())

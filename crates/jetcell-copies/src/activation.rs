@@ -20,7 +20,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_state::{COPY_FILE, CopyPhase, CopyState, LostHistory, UnfitReason, database_header};
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 use crate::handover::Handover;
 use crate::incoming::{INCOMING, part_path, read_partial_log, store_log};
 use crate::log_end::{ClosedLogId, begins_with, has_records, read_log_header};
@@ -129,14 +129,10 @@ pub fn activate_as(
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
     if is_paused(vfs, directory) {
-        let what = "a backup of the copy is running; wait for the backup, or stop it";
-        return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
+        return Err(Refusal::BackupRunning.at(directory));
     }
     let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!(
-            "{}: the directory does not contain a copy",
-            directory.display()
-        )));
+        return Err(Refusal::NotACopy.at(directory));
     };
     let logs = state.logs(vfs, directory);
     let activation = Activation { vfs, directory, logs, options: &options };
@@ -157,13 +153,7 @@ pub fn activate_as(
     }
     completed?;
     if (handover.is_some() || limit == LossLimit::Nothing) && !copy.is_confirmed() {
-        return Err(CopyError::Refused(format!(
-            "{}: the history of the copy could not be compared with the history of {}: they do not have a \
-             common log, or the active side did not respond; if the active side is reachable, reseed the \
-             copy; otherwise retry, or use --lossy",
-            directory.display(),
-            copy.state().source
-        )));
+        return Err(Refusal::NotConfirmed(copy.state().source.clone()).at(directory));
     }
     let last = handover.as_deref().map(|handover| activation.last_log(copy.state(), handover));
     let arrived = match (last, limit) {
@@ -202,15 +192,9 @@ pub fn activate_as(
 fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
     match source.hand_over(successor) {
         Ok(handover) => Ok(Some(handover)),
-        Err(CopyError::Engine(Error::InUse { path })) => Err(CopyError::Refused(format!(
-            "{}: the active instance is running; stop it, then activate the copy",
-            path.display()
-        ))),
+        Err(CopyError::Engine(Error::InUse { path })) => Err(Refusal::ActiveRunning.at(&path)),
         Err(error) if error.is_temporary() && limit == LossLimit::Nothing => {
-            Err(CopyError::Refused(format!(
-                "{error}; commits that did not reach the copy would be lost; make the active side reachable, \
-                 or use --lossy to activate the copy"
-            )))
+            Err(CopyError::LossPossible(Box::new(error)))
         }
         Err(error) if error.is_temporary() => Ok(None),
         Err(error) => Err(error),
@@ -219,7 +203,6 @@ fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Resul
 
 /// Prepares the phase of the copy for an activation. Fails if the copy cannot be activated from its current phase.
 fn prepare_phase(state: &mut CopyState, directory: &Path) -> Result<()> {
-    let shown = directory.display();
     match &state.phase {
         CopyPhase::Following => {}
         // The active side did not step down and may have written more logs since then.
@@ -228,13 +211,10 @@ fn prepare_phase(state: &mut CopyState, directory: &Path) -> Result<()> {
         CopyPhase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
             (state.phase, state.tries) = (CopyPhase::Following, 0);
         }
-        CopyPhase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
-        CopyPhase::Seeding => {
-            let what = format!(
-                "{shown}: the seeding of the copy is incomplete, so its databases cannot be consistent"
-            );
-            return Err(CopyError::Refused(what));
+        CopyPhase::Unfit { reason, what } => {
+            return Err(Refusal::Unfit { reason: *reason, what: what.clone() }.at(directory));
         }
+        CopyPhase::Seeding => return Err(Refusal::SeedingIncomplete.at(directory)),
     }
     Ok(())
 }
@@ -247,12 +227,7 @@ fn check_limit(
 ) -> Result<()> {
     let Some(lost) = lost else { return Ok(()) };
     if limit != LossLimit::Any && state.confirmed_with.as_ref() != Some(&state.source) {
-        return Err(CopyError::Refused(format!(
-            "{}: the copy has not yet compared its history with {}, so the amount of lost data is unknown; \
-             to accept any loss, use --lossy any",
-            directory.display(),
-            state.source
-        )));
+        return Err(Refusal::LossUnknown(state.source.clone()).at(directory));
     }
     let closed = lost.last_known.saturating_sub(lost.first);
     let allowed = match limit {
@@ -263,14 +238,7 @@ fn check_limit(
     if allowed {
         return Ok(());
     }
-    Err(CopyError::Refused(format!(
-        "{}: log generations {:X} to {:X} (hexadecimal) did not reach the copy; repair the active side, or \
-         use --lossy {closed} to accept the loss of {closed} closed generations and of the current \
-         generation",
-        directory.display(),
-        lost.first,
-        lost.last_known
-    )))
+    Err(Refusal::LossTooLarge { first: lost.first, last: lost.last_known }.at(directory))
 }
 
 fn step_down(
@@ -305,10 +273,11 @@ impl Activation<'_> {
     /// Copies and replays all closed logs that are available.
     fn fetch_and_replay(&self, copy: &mut Replicator, limit: LossLimit) -> Result<()> {
         match copy.copy_and_replay_all() {
-            Err(CopyError::Refused(_)) if limit != LossLimit::Nothing => {
+            Err(CopyError::Refused {
+                reason: Refusal::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. },
+                ..
+            }) if limit != LossLimit::Nothing => {
                 // A log is damaged or missing. The logs before it are still replayed.
-                let mut state = copy.state().clone();
-                prepare_phase(&mut state, self.directory)?;
                 copy.state_mut().phase = CopyPhase::Following;
                 copy.state_mut().tries = 0;
                 copy.replay_remaining()
@@ -325,14 +294,7 @@ impl Activation<'_> {
             return Ok(None);
         }
         if newest.0 > state.next {
-            let what = format!(
-                "{}: log generation {:X} (hexadecimal) of the active side is missing or damaged, so the \
-                 copy cannot be activated without loss; restore the log on the active side, or use --lossy \
-                 to activate the copy",
-                self.directory.display(),
-                state.next
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::ActiveLogMissing(Generation(state.next)).at(self.directory));
         }
         let bytes = handover.log(*newest)?;
         let incoming = self.incoming_path();
@@ -342,12 +304,7 @@ impl Activation<'_> {
             read_partial_log(self.vfs, self.directory)?.filter(|part| part.generation == log.generation);
         let has_part = part.is_none_or(|part| begins_with(&log, &part));
         if log.generation != *newest || !continues(state, &log) || !has_part {
-            let what = format!(
-                "{}: the current log of the active side does not continue the logs of the copy, because \
-                 their histories have diverged; compare them with jetcell copies --with (-515)",
-                self.directory.display()
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::Diverged.at(self.directory));
         }
         Ok(Some(ClosedLogId::from_log(&log)))
     }
@@ -362,10 +319,7 @@ impl Activation<'_> {
         let seeded = read_partial_log(self.vfs, self.directory)?.filter(fits);
         let streamed = streamed_part(self.vfs, self.directory, seeded.as_ref()).filter(fits);
         match streamed.or(seeded) {
-            None if !has_closed => Err(CopyError::Refused(format!(
-                "{}: the copy does not have a log yet, so it cannot be activated",
-                self.directory.display()
-            ))),
+            None if !has_closed => Err(Refusal::NoLog.at(self.directory)),
             part => Ok(part),
         }
     }
@@ -463,8 +417,8 @@ impl Activation<'_> {
         }
         let prepared = match read_log_header(&**self.vfs, &next) {
             Ok(header) => header.generation,
-            Err(CopyError::Engine(Error::Corrupt { .. })) => return Ok(None),
-            Err(error) => return Err(error),
+            Err(Error::Corrupt { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
         let closed = self.logs.closed()?;
         Ok(closed.last_key_value().map(|(newest, _)| *newest).filter(|newest| newest.next() == prepared))

@@ -20,7 +20,7 @@ use jetcell_vfs::{FileName, Vfs, remove_unfinished};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, database_header};
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 
 /// Name of the scan progress file.
 pub const SCAN_FILE: &str = "scan.json";
@@ -158,22 +158,14 @@ pub fn scan_copy(
     should_continue: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
 ) -> Result<CopyScanProgress> {
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!(
-            "{}: the directory does not contain a copy",
-            directory.display()
-        )));
+        return Err(Refusal::NotACopy.at(directory));
     };
     if state.phase == CopyPhase::Seeding {
-        let what = "the seeding of the copy is incomplete, so it cannot be scanned";
-        return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
+        return Err(Refusal::SeedingIncomplete.at(directory));
     }
     let lock = directory.join(LOCK_FILE);
     let _lock = vfs.lock(&lock).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => {
-            let what =
-                "another process is already scanning the copy; to see its progress, use jetcell copies";
-            CopyError::Refused(format!("{}: {what}", directory.display()))
-        }
+        std::io::ErrorKind::WouldBlock => Refusal::ScanRunning.at(directory),
         _ => CopyError::io(&lock, &error),
     })?;
     remove_unfinished(&**vfs, &directory.join(SCAN_FILE));

@@ -12,12 +12,11 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_host::host_name;
-use jetcell_input::error_line;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 use crate::incoming::part_path;
 use crate::log_end::{ClosedLogId, MAX_LOG_BYTES};
 use crate::stream_directory::StreamDirectory;
@@ -172,27 +171,13 @@ impl CopyState {
         let Some(text) = text_file::read_at_most(vfs, &path, MAX_BYTES)? else {
             return Ok(None);
         };
-        let state: CopyState = serde_json::from_str(&text).map_err(|error| {
-            CopyError::Refused(format!(
-                "{}: the file is not a valid description of a copy ({}); reseed the copy with jetcell reseed",
-                path.display(),
-                error_line(&error)
-            ))
-        })?;
+        let state: CopyState =
+            serde_json::from_str(&text).map_err(|error| Refusal::DamagedState(Arc::new(error)).at(&path))?;
         if state.format != FORMAT {
-            let what = format!(
-                "{}: file version {} is newer than this program supports; use the program version that made \
-                 the copy",
-                path.display(),
-                state.format
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::NewerState(state.format).at(&path));
         }
         if let Some(field) = state.invalid_field() {
-            return Err(CopyError::Refused(format!(
-                "{}: the {field} is not valid for a copy; reseed the copy with jetcell reseed",
-                path.display()
-            )));
+            return Err(Refusal::InvalidField(field).at(&path));
         }
         Ok(Some(state))
     }
@@ -299,11 +284,7 @@ impl CopyState {
         if vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
             Ok(Some(path))
         } else {
-            Err(CopyError::Refused(format!(
-                "{}: the copy does not have a log yet; follow the instance with jetcell replicate until it \
-                 closes a log",
-                directory.display()
-            )))
+            Err(Refusal::NoLog.at(directory))
         }
     }
 
@@ -437,7 +418,7 @@ mod tests {
             let mut state = sound.clone();
             lie(&mut state);
             let text = refusal(&state).unwrap_or_default();
-            assert!(text.contains(&format!("the {field} is not valid for a copy;")), "{field}: {text}");
+            assert!(text.ends_with(&format!("the {field} is not valid for a copy")), "{field}: {text}");
         }
         let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
         text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();

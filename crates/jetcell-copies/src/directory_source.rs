@@ -2,12 +2,13 @@
 
 use std::io;
 
-use ese_engine::{CopyRegistration, ExchangedPage, PageDirection, PageRequests};
+use ese_engine::{CopyRegistration, Error, ExchangedPage, PageDirection, PageRequests};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::{Generation, PageNumber, Signature};
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, is_disconnected};
 
-use crate::error::{CopyError, Result};
+use crate::error::{ContactError, CopyError, Result};
 use crate::handover::{DirectoryHandover, Handover};
 use crate::log_end::{MAX_LOG_BYTES, read_log_header};
 use crate::log_source::{AvailableLogs, LogSource};
@@ -23,8 +24,8 @@ impl DirectorySource {
         DirectorySource(logs)
     }
 
-    fn unreachable_error(&self, error: &io::Error) -> CopyError {
-        CopyError::Unreachable { active: self.address(), what: error.to_string() }
+    fn unreachable_error(&self, error: io::Error) -> CopyError {
+        self.0.unreachable(ContactError::Io(Arc::new(error)))
     }
 }
 
@@ -35,16 +36,13 @@ impl LogSource for DirectorySource {
 
     fn available_logs(&self) -> Result<AvailableLogs> {
         let logs = &self.0;
-        let files = logs.vfs.list(logs.path()).map_err(|error| self.unreachable_error(&error))?;
+        let files = logs.vfs.list(logs.path()).map_err(|error| self.unreachable_error(error))?;
         let closed = files.iter().filter_map(|path| logs.names.generation_of(path));
         let (oldest, newest) = (closed.clone().min(), closed.max());
         let current = read_log_header(&*logs.vfs, &logs.names.current());
         let Some((oldest, closed)) = oldest.zip(newest) else {
             // The directory contains only the current log, or no logs.
-            let header = current.map_err(|error| CopyError::Unreachable {
-                active: self.address(),
-                what: error.to_string(),
-            })?;
+            let header = current.map_err(|error| logs.unreachable(error.into()))?;
             let closed = Generation(header.generation.0.saturating_sub(1));
             return Ok(AvailableLogs {
                 oldest: header.generation,
@@ -59,7 +57,7 @@ impl LogSource for DirectorySource {
     fn read_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         let file = match self.0.vfs.open(&self.0.archived(generation), OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| self.unreachable_error(&error))?,
+            opened => opened.map_err(|error| self.unreachable_error(error))?,
         };
         let read = || {
             let len = file.len()?.min(MAX_LOG_BYTES).saturating_sub(from);
@@ -67,13 +65,13 @@ impl LogSource for DirectorySource {
             file.read_at(from, &mut bytes, IoReason::LogRead)?;
             Ok(bytes)
         };
-        read().map(Some).map_err(|error: io::Error| self.unreachable_error(&error))
+        read().map(Some).map_err(|error: io::Error| self.unreachable_error(error))
     }
 
     fn read_open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         let file = match self.0.vfs.open(&self.0.names.current(), OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| self.unreachable_error(&error))?,
+            opened => opened.map_err(|error| self.unreachable_error(error))?,
         };
         let read = || {
             let mut header = IoBuffer::zeroed(SEGMENT_BYTES);
@@ -85,18 +83,14 @@ impl LogSource for DirectorySource {
                 _ => Ok(None),
             }
         };
-        read().map_err(|error: io::Error| self.unreachable_error(&error))
+        read().map_err(|error: io::Error| self.unreachable_error(error))
     }
 
     fn register(&self, registration: &CopyRegistration) -> Result<()> {
         let stored = registration.store(&*self.0.vfs, self.0.path(), self.0.names.base());
-        stored.map_err(|error| {
-            let (active, what) = (self.address(), error.to_string());
-            if CopyError::Engine(error).is_disconnected() {
-                CopyError::Unreachable { active, what }
-            } else {
-                CopyError::NotRegistered { active, what }
-            }
+        stored.map_err(|error| match &error {
+            Error::Io { kind, .. } if is_disconnected(*kind) => self.0.unreachable(error.into()),
+            _ => CopyError::NotRegistered { active: self.address(), error },
         })
     }
 

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyRegistration, Error, RecoverySet, VerifiedLog};
 use ese_format::Generation;
+use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState};
-use crate::error::{CopyError, Result};
+use crate::error::{ContactError, CopyError, Refusal, Result};
 use crate::log_end::{ClosedLogId, records_end_offset, remove_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
@@ -57,32 +58,23 @@ impl DirectoryHandover {
         if let Some(state) = CopyState::read(&**vfs, logs.path())?
             && state.source != successor
         {
-            let what = format!(
-                "{}: this side is now a copy of {}, so it cannot hand over the active role; follow that \
-                 side with jetcell replicate",
-                logs.path().display(),
-                state.source
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::NowCopyOf(state.source).at(logs.path()));
         }
-        let unreachable = |error: &std::io::Error| CopyError::Unreachable {
-            active: logs.path().display().to_string(),
-            what: error.to_string(),
-        };
-        let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
+        let unreachable = |error: std::io::Error| logs.unreachable(ContactError::Io(Arc::new(error)));
+        let files = vfs.list(logs.path()).map_err(unreachable)?;
         if !files.iter().any(|path| logs.names.generation_of(path).is_some() || *path == logs.names.current())
         {
-            return Err(unreachable(&std::io::Error::other("the directory does not contain logs")));
+            return Err(logs.unreachable(ContactError::NoLogs));
         }
         let path = logs.path().join(format!("{}.lock", logs.names.base()));
         let lock = vfs.lock(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => {
                 CopyError::Engine(Error::InUse { path: logs.path().to_path_buf() })
             }
-            _ => unreachable(&error),
+            _ => unreachable(error),
         })?;
         // The instance may have closed logs before the lock was acquired, so list the files again.
-        let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
+        let files = vfs.list(logs.path()).map_err(unreachable)?;
         let mut set = RecoverySet::find(vfs, &files)?;
         rename_closed_log(logs, &mut set)?;
         let empty = remove_empty_tail(vfs, &mut set.logs);
@@ -135,8 +127,7 @@ impl DirectoryHandover {
         }
         let is_own = vfs.is_regular_file(path).map_err(|error| CopyError::io(path, &error))?;
         if !is_own {
-            let what = "the log is a link, and a handover does not write through links; replace the link with the log";
-            return Err(CopyError::Refused(format!("{}: {what}", path.display())));
+            return Err(Refusal::LogIsALink.at(path));
         }
         let mut log = match VerifiedLog::read(vfs, path, false) {
             Err(Error::Log { .. } | Error::Corrupt { .. }) => return Ok(()),

@@ -48,7 +48,7 @@ pub use crate::copy_state::{
     ActiveSideStatus, COPY_FILE, CopiedDatabase, CopyPhase, CopyState, LostHistory, UnfitReason,
 };
 pub use crate::directory_source::DirectorySource;
-pub use crate::error::{CopyError, Result};
+pub use crate::error::{ContactError, CopyError, FullReseedReason, Refusal, Result};
 pub use crate::handover::Handover;
 pub use crate::log_end::ClosedLogId;
 pub use crate::log_history::{HistoryRelation, LogHistory};

@@ -10,7 +10,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{CopyError, Result};
+use crate::error::Result;
 
 /// Maximum size of an ESE log in bytes.
 pub const MAX_LOG_BYTES: u64 = 1 << 28;
@@ -145,12 +145,14 @@ pub fn remove_empty_tail(
 }
 
 /// Reads the header of a log.
-pub fn read_log_header(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
-    let io_error = |error: std::io::Error| CopyError::io(path, &error);
+pub fn read_log_header(vfs: &dyn Vfs, path: &Path) -> ese_engine::Result<LogHeader> {
+    let io_error = |error: std::io::Error| Error::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
     file.read_at(0, &mut segment, IoReason::LogRead).map_err(io_error)?;
-    LogHeader::decode(&segment).map_err(|error| {
-        CopyError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
+    LogHeader::decode(&segment).map_err(|error| Error::Corrupt {
+        path: path.to_path_buf(),
+        page: None,
+        what: error.to_string(),
     })
 }

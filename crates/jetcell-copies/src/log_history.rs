@@ -115,7 +115,7 @@ impl LogHistory {
         self.stream
     }
 
-    fn header(&self, generation: Generation) -> Result<Option<LogHeader>> {
+    fn header(&self, generation: Generation) -> ese_engine::Result<Option<LogHeader>> {
         let Some(path) = self.logs.get(&generation) else { return Ok(None) };
         let header = read_log_header(&*self.vfs, path);
         if !self.was_closed(generation, header.as_ref().ok().map(|header| header.generation)) {
@@ -261,15 +261,15 @@ impl LogHistory {
     ///
     /// Returns an error if a log is damaged or does not continue the previous log, or if the other side lacks the
     /// previous log.
-    pub fn changes_from(&self, from: Generation, other: &LogHistory) -> Result<LogChanges> {
+    pub fn changes_from(&self, from: Generation, other: &LogHistory) -> ese_engine::Result<LogChanges> {
         let before = Generation(from.0.saturating_sub(1));
         let Some(first) = other.logs.get(&before).map(|path| (before, path.clone())) else {
             let path = other.logs.values().next().and_then(|path| path.parent()).unwrap_or(Path::new("."));
-            return Err(Error::LogMissing { path: path.to_path_buf(), generation: before }.into());
+            return Err(Error::LogMissing { path: path.to_path_buf(), generation: before });
         };
         let own = self.logs.range(from..).map(|(generation, path)| (*generation, path.clone()));
         let logs: Vec<_> = std::iter::once(first).chain(own).collect();
-        Ok(LogChanges::from_logs(&self.vfs, &logs, from, true)?)
+        LogChanges::from_logs(&self.vfs, &logs, from, true)
     }
 }
 

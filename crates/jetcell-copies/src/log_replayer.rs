@@ -15,7 +15,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::copy_state::{CopyState, UnfitReason, database_header, first_required};
-use crate::error::{CopyError, Result};
+use crate::error::{Refusal, Result};
 use crate::log_end::read_log_header;
 
 /// Options for replaying a copy's logs.
@@ -251,7 +251,5 @@ pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState
         }
     }
     needed.extend(checkpoint.map(|checkpoint| checkpoint.position.generation));
-    needed.into_iter().min().ok_or_else(|| {
-        CopyError::Refused(format!("{}: the copy does not have databases; reseed it", directory.display()))
-    })
+    needed.into_iter().min().ok_or_else(|| Refusal::NoDatabases.at(directory))
 }

@@ -12,7 +12,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_state::{CopyPhase, CopyState};
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 
 /// Name of the file that is locked during a pause.
 pub(crate) const PAUSE_FILE: &str = "copy.pause";
@@ -35,27 +35,22 @@ pub struct ReplayPause {
 /// Returns an error if the directory is not a copy or has no complete databases, or if its replay is already paused
 /// or does not stop in time.
 pub fn pause_replay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<ReplayPause> {
-    let shown = directory.display();
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{shown}: the directory does not contain a copy")));
+        return Err(Refusal::NotACopy.at(directory));
     };
     if state.phase != CopyPhase::Following {
-        return Err(CopyError::Refused(format!(
-            "{shown}: the copy is not following its active side, so its databases may be incomplete; to see \
-             its state, use jetcell copies"
-        )));
+        return Err(Refusal::NotFollowing.at(directory));
     }
     let held = wait_for_lock(vfs, &directory.join(PAUSE_FILE), PAUSE_LOCK_TIMEOUT)?;
     let Some(lock) = held else {
-        return Err(CopyError::Refused(format!("{shown}: another backup of the copy is running")));
+        return Err(Refusal::BackupRunning.at(directory));
     };
     let base_lock = directory.join(format!("{}.lock", state.base_name));
     let databases = state.databases.iter().map(|database| directory.join(&database.file));
     for path in databases.chain([base_lock]) {
         let there = vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))?;
         if there && wait_for_lock(vfs, &path, REPLAY_STOP_TIMEOUT)?.is_none() {
-            let what = "the process that uses the copy did not pause; stop that process, then retry";
-            return Err(CopyError::Refused(format!("{}: {what}", path.display())));
+            return Err(Refusal::DidNotPause.at(&path));
         }
     }
     Ok(ReplayPause { _lock: lock })

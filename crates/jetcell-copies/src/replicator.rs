@@ -17,7 +17,7 @@ use jetcell_vfs::{DirectoryLock, Vfs, remove_if_exists};
 
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState, UnfitReason};
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 use crate::incoming::read_partial_log;
 use crate::log_end::{ClosedLogId, inspect};
 use crate::log_fetcher::{HistoryConfirmation, LogFetcher};
@@ -98,10 +98,7 @@ impl Replicator {
     ) -> Result<Replicator> {
         let lock = lock(vfs, directory)?;
         let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-            return Err(CopyError::Refused(format!(
-                "{}: the directory does not contain a copy",
-                directory.display()
-            )));
+            return Err(Refusal::NotACopy.at(directory));
         };
         state.delay_seconds = options.delay.as_secs();
         let (streams, pause) = (options.stream_log, options.idle_wait());
@@ -434,17 +431,13 @@ impl Replicator {
     }
 
     fn check_fit(&self) -> Result<()> {
-        let shown = self.directory.display();
-        match &self.state.phase {
-            CopyPhase::Following => Ok(()),
-            CopyPhase::Seeding => Err(CopyError::Refused(format!(
-                "{shown}: the seeding of the copy is incomplete; repeat the command that started it"
-            ))),
-            CopyPhase::Unfit { what, .. } => Err(CopyError::Refused(format!("{shown}: {what}"))),
-            CopyPhase::Activating { .. } => Err(CopyError::Refused(format!(
-                "{shown}: the activation of the copy is incomplete; repeat jetcell activate to complete it"
-            ))),
-        }
+        let refusal = match &self.state.phase {
+            CopyPhase::Following => return Ok(()),
+            CopyPhase::Seeding => Refusal::SeedingIncomplete,
+            CopyPhase::Unfit { reason, what } => Refusal::Unfit { reason: *reason, what: what.clone() },
+            CopyPhase::Activating { .. } => Refusal::ActivationIncomplete,
+        };
+        Err(refusal.at(&self.directory))
     }
 
     /// Copies all available logs from the active side and replays all logs without a delay. Afterwards the databases

@@ -28,7 +28,7 @@ use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs, remove_if_exists
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required};
 use crate::directory_source::DirectorySource;
-use crate::error::{CopyError, Result, full_reseed_required};
+use crate::error::{CopyError, FullReseedReason, Refusal, Result};
 use crate::incoming::{is_not_found, part_path, store_log};
 use crate::log_fetcher::LogFetcher;
 use crate::log_history::{HistoryRelation, LogHistory};
@@ -87,10 +87,7 @@ impl Reseed {
         let source = RecoverySet::find(vfs, source)?;
         let source_logs = StreamDirectory::from_set(vfs, &source)?;
         if vfs.same_file(source_logs.path(), directory) {
-            return Err(CopyError::Refused(format!(
-                "{}: a side cannot be reseeded from itself; specify a different directory",
-                directory.display()
-            )));
+            return Err(Refusal::ReseedFromItself.at(directory));
         }
         let files = list(directory)?;
         let stored = ReseedRecord::read(&**vfs, directory)?;
@@ -108,13 +105,13 @@ impl Reseed {
         };
         let known = CopyState::read(&**vfs, directory)?;
         if known.as_ref().is_some_and(|state| state.phase == CopyPhase::Seeding) {
-            return Err(full_reseed_required("the seeding of the copy is incomplete"));
+            return Err(FullReseedReason::SeedingIncomplete.into());
         }
         // The logs do not show which pages are damaged.
         if let Some(CopyPhase::Unfit { reason: UnfitReason::BadDatabase, what }) =
             known.as_ref().map(|state| &state.phase)
         {
-            return Err(full_reseed_required(&format!("a database in the copy is damaged ({what})")));
+            return Err(FullReseedReason::BadDatabase(what.clone()).into());
         }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
         // Another process may have changed the listed files before the locks were acquired.
@@ -174,22 +171,20 @@ impl Reseed {
             HistoryRelation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
             HistoryRelation::Ahead(_) => Some(ours.newest()),
             HistoryRelation::OtherStream => {
-                return Err(full_reseed_required("the logs belong to a different log stream"));
+                return Err(FullReseedReason::OtherStream.into());
             }
             HistoryRelation::NoCommonLog => {
-                return Err(full_reseed_required("the two sides do not have a common log"));
+                return Err(FullReseedReason::NoCommonLog.into());
             }
         };
         let changes = match first {
             Some(first) => {
-                ours.changes_from(first, &theirs).map_err(|error| full_reseed_required(&error.to_string()))?
+                ours.changes_from(first, &theirs).map_err(|error| FullReseedReason::Log(Box::new(error)))?
             }
             None => LogChanges::default(),
         };
         if changes.unnamed_pages > 0 {
-            return Err(full_reseed_required(
-                "the diverged logs change a database that they do not refer to by name",
-            ));
+            return Err(FullReseedReason::UnnamedDatabase.into());
         }
         let databases = self.target_databases(known)?;
         let mut stored = ReseedRecord {
@@ -232,7 +227,7 @@ impl Reseed {
             }
         }
         if found.is_empty() {
-            return Err(full_reseed_required("no database matching these logs was found"));
+            return Err(FullReseedReason::NoDatabase.into());
         }
         Ok(found)
     }
@@ -240,11 +235,7 @@ impl Reseed {
     fn source_database(&self, signature: &str) -> Result<&DiscoveredDatabase> {
         let has_signature = |database: &&DiscoveredDatabase| database.header.signature.to_hex() == *signature;
         let found = self.source.databases.iter().find(has_signature);
-        found.ok_or_else(|| {
-            full_reseed_required(
-                "the other side does not have the same databases; also specify their directory with --from",
-            )
-        })
+        found.ok_or(FullReseedReason::OtherDatabases.into())
     }
 
     /// Adds the pages changed by the other side's logs before its redo start.
@@ -254,7 +245,7 @@ impl Reseed {
         for database in &self.stored.databases {
             let header = database_header(&*self.vfs, &self.source_database(&database.signature)?.path)?;
             if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
-                return Err(full_reseed_required("a database on the other side is neither clean nor dirty"));
+                return Err(FullReseedReason::SourceState.into());
             }
             redo_there = redo_there.min(first_required(&header).0);
         }
@@ -275,21 +266,14 @@ impl Reseed {
             match wanted(&generation) {
                 Some(log) => logs.push(log),
                 None if generation == first => {}
-                None => {
-                    let what = format!(
-                        "log generation {generation:X} (hexadecimal) no longer exists on the other side"
-                    );
-                    return Err(full_reseed_required(&what));
-                }
+                None => return Err(FullReseedReason::LogRemoved(Generation(generation)).into()),
             }
         }
         let last_is_open = logs.last().is_some_and(|(last, _)| *last == theirs.newest());
         let changes = LogChanges::from_logs(&self.vfs, &logs, Generation(from), last_is_open)
-            .map_err(|error| full_reseed_required(&error.to_string()))?;
+            .map_err(|error| FullReseedReason::Log(Box::new(error)))?;
         if changes.unnamed_pages > 0 {
-            return Err(full_reseed_required(
-                "the logs on the other side change a database that they do not refer to by name",
-            ));
+            return Err(FullReseedReason::UnnamedSourceDatabase.into());
         }
         for database in &mut self.stored.databases {
             let changed =
@@ -431,11 +415,7 @@ impl Reseed {
         if (before.state, before.attach_position, before.consistent_position)
             != (after.state, after.attach_position, after.consistent_position)
         {
-            let what = format!(
-                "{}: the other side was started or stopped while its pages were read; repeat the reseed",
-                from.path.display()
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::SourceChanged.at(&from.path));
         }
         // Redo starts where it would have started before the pages were read. It must reach at least the newest
         // change in these pages.
@@ -471,12 +451,7 @@ impl Reseed {
             found = found.or((log.generation == newest).then_some(log));
         }
         let Some(log) = found else {
-            let what = format!(
-                "{}: log generation {:X} (hexadecimal) is currently missing; repeat the reseed",
-                self.source_logs.path().display(),
-                newest.0
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::LogMissing(newest).at(self.source_logs.path()));
         };
         store_log(&*self.vfs, &part_path(&self.directory), &log.bytes)?;
         Ok(newest)
@@ -495,11 +470,7 @@ impl Reseed {
         if state.next >= newest.0 {
             return Ok(());
         }
-        Err(CopyError::Refused(format!(
-            "{}: log generation {:X} (hexadecimal) is currently unusable; repeat the reseed",
-            self.source_logs.path().display(),
-            state.next
-        )))
+        Err(Refusal::LogUnusable(Generation(state.next)).at(self.source_logs.path()))
     }
 
     /// Moves the diverged history's logs to another directory and removes the other files that belong to it.

@@ -8,7 +8,7 @@ use jetcell_vfs::{FileName, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_state::is_id;
-use crate::error::{Result, full_reseed_required};
+use crate::error::{FullReseedReason, Result};
 
 /// Name of the file.
 pub(crate) const RESEED_FILE: &str = "reseed.json";
@@ -45,9 +45,6 @@ impl ReseedRecord {
         };
         let stored = serde_json::from_str(&text).ok();
         let is_possible = |stored: &ReseedRecord| is_id(&stored.id) && stored.databases.iter().all(is_inside);
-        match stored.filter(is_possible) {
-            Some(stored) => Ok(Some(stored)),
-            None => Err(full_reseed_required(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
-        }
+        Ok(Some(stored.filter(is_possible).ok_or(FullReseedReason::DamagedRecord)?))
     }
 }

@@ -23,7 +23,7 @@ use jetcell_vfs::{Vfs, is_unfinished, remove_if_exists};
 use crate::copy_state::{
     COPY_FILE, CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required,
 };
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 use crate::incoming::{INCOMING, part_path};
 use crate::log_end::ClosedLogId;
 use crate::log_source::LogSource;
@@ -126,11 +126,7 @@ impl SeedOperation<'_> {
     ) -> Result<SeedResult> {
         let (vfs, to) = (self.vfs, self.to);
         if vfs.same_file(to, self.active.path()) {
-            let what = format!(
-                "{}: a copy cannot be seeded into the directory of its own source; specify a different directory",
-                to.display()
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::SeedIntoSource.at(to));
         }
         let known = self.examine()?;
         let created = |directory: &Path| {
@@ -185,20 +181,15 @@ impl SeedOperation<'_> {
     /// Returns the existing copy in the directory. Changes nothing.
     fn examine(&self) -> Result<Option<CopyState>> {
         let (vfs, to) = (&**self.vfs, self.to);
-        let shown = to.display();
         let state = CopyState::read(vfs, to)?;
         match &state {
             Some(state) if state.stream() != self.stream && !self.replace_existing => {
-                Err(CopyError::Refused(format!(
-                    "{shown}: the directory contains a copy of a different log stream; specify a different directory"
-                )))
+                Err(Refusal::OtherStream.at(to))
             }
             Some(state) if state.phase == CopyPhase::Seeding || self.replace_existing => {
                 Ok(Some(state.clone()))
             }
-            Some(_) => Err(CopyError::Refused(format!(
-                "{shown}: the directory already contains a copy; use jetcell reseed to replace it"
-            ))),
+            Some(_) => Err(Refusal::AlreadyACopy.at(to)),
             None if self.replace_existing => self.examine_instance().map(|()| None),
             None => {
                 let files = match vfs.list(to) {
@@ -212,12 +203,7 @@ impl SeedOperation<'_> {
                         && name != PAUSE_FILE
                         && name != "events.jsonl"
                 });
-                other.map_or(Ok(None), |path| {
-                    Err(CopyError::Refused(format!(
-                        "{shown}: the directory contains other files, such as {}; specify an empty or new directory",
-                        path.display()
-                    )))
-                })
+                other.map_or(Ok(None), |path| Err(Refusal::OtherFiles(path.clone()).at(to)))
             }
         }
     }
@@ -227,11 +213,7 @@ impl SeedOperation<'_> {
         let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
         let set = RecoverySet::find(self.vfs, &files)?;
         if set.signature != self.stream {
-            let what = format!(
-                "{}: the directory contains a different log stream; specify a different directory",
-                self.to.display()
-            );
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::OtherStream.at(self.to));
         }
         let lock_file = self.to.join(format!("{}.lock", set.base_name));
         for path in set.databases.iter().map(|database| &database.path).chain([&lock_file]) {
@@ -309,9 +291,7 @@ impl SeedOperation<'_> {
     fn install_files(&self, manifest: &BackupManifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
-            let what =
-                format!("{}: the database contains bad pages, so it was not copied", bad.source.display());
-            return Err(CopyError::Refused(what));
+            return Err(Refusal::BadPages.at(&bad.source));
         }
         let open = |log: &&StoredLog| is_open(manifest, log);
         let names = manifest.databases.iter().map(|database| &database.file);

@@ -9,7 +9,7 @@ use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs};
 
-use crate::error::{CopyError, Result};
+use crate::error::{ContactError, CopyError, Result};
 
 /// A directory that contains the logs of one stream.
 #[derive(Clone)]
@@ -30,17 +30,17 @@ impl StreamDirectory {
     /// Returns the directory that contains the logs of a recovery set.
     pub fn from_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
         let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) else {
-            return Err(CopyError::Refused("no logs were found".to_string()));
+            return Err(CopyError::NoLogs);
         };
         if let Some(other) = set.logs.values().find(|path| path.parent() != Some(directory)) {
-            let what = format!(
-                "{} and {}: the logs are in several directories; move them into one directory",
-                directory.display(),
-                other.display()
-            );
-            return Err(CopyError::Refused(what));
+            return Err(CopyError::SeveralLogDirectories(directory.to_path_buf(), other.clone()));
         }
         Ok(StreamDirectory::new(vfs, directory, set.base_name, set.log_names))
+    }
+
+    /// Returns the error of an active side with these logs that does not respond.
+    pub(crate) fn unreachable(&self, error: ContactError) -> CopyError {
+        CopyError::Unreachable { active: self.path().display().to_string(), error }
     }
 
     /// Returns the path of the directory.

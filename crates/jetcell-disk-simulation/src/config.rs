@@ -1,5 +1,6 @@
 //! Configuration of an experiment, read from a TOML file: drive, load and layouts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jetcell_input::toml::{self, TomlError};
@@ -20,14 +21,55 @@ pub const EXAMPLE: &str = include_str!("exchange-2007.toml");
 /// Drive parameters from data sheets, by drive name.
 const DRIVES: &str = include_str!("drives.toml");
 
-/// Error message for an invalid configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct InvalidConfig(String);
+/// Reason why a configuration is invalid.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum InvalidConfig {
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    #[error("{file}: {mistake}")]
+    File { file: String, mistake: Box<InvalidConfig> },
+    #[error("{key} must be {rule}")]
+    Value { key: &'static str, rule: &'static str },
+    #[error("the configuration has no [[layouts]]")]
+    NoLayouts,
+    #[error("unknown drive \"{name}\"")]
+    UnknownDrive { name: String, known: Vec<String> },
+    #[error("drive {drive}: {field} is out of range")]
+    DriveOfTable { drive: String, field: &'static str },
+    #[error("{field} is out of range for a drive")]
+    Drive { field: &'static str },
+    #[error("layout {layout}: each group must have between {min} and 64 drives")]
+    GroupSize { layout: String, min: usize },
+    #[error("layout {layout}: the data requires {:.0} % of the capacity", .fill * 100.0)]
+    Capacity { layout: String, fill: f64 },
+    #[error("layout {layout}: write_anywhere requires parity and positive values")]
+    WriteAnywhere { layout: String },
+    #[error("layout {layout}: with scale {scale}, a drive has {blocks} blocks")]
+    Scale { layout: String, scale: u64, blocks: u64 },
+}
 
-impl From<TomlError> for InvalidConfig {
-    fn from(mistake: TomlError) -> InvalidConfig {
-        InvalidConfig(mistake.to_string())
+impl InvalidConfig {
+    /// What the user can do about it, for example `correct this value`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            InvalidConfig::Toml(error) => return error.advice(),
+            InvalidConfig::File { mistake, .. } => return mistake.advice(),
+            InvalidConfig::UnknownDrive { known, .. } => {
+                return Some(format!("known drives: {}", known.join(", ")).into());
+            }
+            InvalidConfig::Value { .. } => "correct this value",
+            InvalidConfig::NoLayouts => "add at least one",
+            InvalidConfig::GroupSize { .. } => "RAID 10 requires an even number",
+            InvalidConfig::Capacity { .. } => "change load.data_gb or the number of drives",
+            InvalidConfig::WriteAnywhere { .. } => "overwritten must be between 0 and 100",
+            InvalidConfig::Scale { .. } => "choose a scale that results in 4096 to 4194304 blocks",
+            InvalidConfig::DriveOfTable { .. } | InvalidConfig::Drive { .. } => return None,
+        }))
+    }
+
+    fn in_file(self, file: &str) -> InvalidConfig {
+        InvalidConfig::File { file: file.into(), mistake: Box::new(self) }
     }
 }
 
@@ -179,7 +221,7 @@ pub fn drives() -> BTreeMap<String, DriveModel> {
 pub fn parse_drive(source: &str, text: &str) -> Result<DriveModel, InvalidConfig> {
     let drive: DriveModel = toml::parse(source, text)?;
     match drive.impossible_field() {
-        Some(field) => Err(InvalidConfig(format!("{source}: {field} is out of range for a drive"))),
+        Some(field) => Err(InvalidConfig::Drive { field }.in_file(source)),
         None => Ok(drive),
     }
 }
@@ -199,7 +241,7 @@ impl Config {
     /// The text is not a configuration, or a value is out of range.
     pub fn read(source: &str, text: &str) -> Result<Config, InvalidConfig> {
         let config: Config = toml::parse(source, text)?;
-        config.check().map_err(|what| InvalidConfig(format!("{source}: {what}")))?;
+        config.check().map_err(|mistake| mistake.in_file(source))?;
         Ok(config)
     }
 
@@ -210,30 +252,30 @@ impl Config {
         let rules = [
             (
                 is_positive(load.users) && is_positive(load.iops_per_user) && load.iops() < 1e7,
-                "load.users and load.iops_per_user must be more than 0",
+                "load.users and load.iops_per_user",
+                "more than 0",
             ),
-            (is_share(load.read_share), "load.read_share must be between 0 and 1"),
+            (is_share(load.read_share), "load.read_share", "between 0 and 1"),
             (
                 load.page_bytes >= 4096 && load.page_bytes.is_multiple_of(4096) && load.page_bytes <= 65536,
-                "load.page_bytes must be a multiple of 4096 and at most 65536",
+                "load.page_bytes",
+                "a multiple of 4096 and at most 65536",
             ),
-            ((1..=100_000).contains(&load.outstanding), "load.outstanding must be between 1 and 100000"),
-            (is_positive(self.seconds) && self.seconds <= 1e5, "seconds must be between 0 and 100000"),
-            ((0.0..=1e5).contains(&self.warm_up_seconds), "warm_up_seconds must be between 0 and 100000"),
+            ((1..=100_000).contains(&load.outstanding), "load.outstanding", "between 1 and 100000"),
+            (is_positive(self.seconds) && self.seconds <= 1e5, "seconds", "between 0 and 100000"),
+            ((0.0..=1e5).contains(&self.warm_up_seconds), "warm_up_seconds", "between 0 and 100000"),
             (
                 self.rebuild.piece_bytes >= 4096 && self.rebuild.piece_bytes <= 64 << 20,
-                "rebuild.piece_bytes must be between 4096 and 64 MiB",
+                "rebuild.piece_bytes",
+                "between 4096 and 64 MiB",
             ),
-            ((1..=1024).contains(&self.rebuild.pieces), "rebuild.pieces must be between 1 and 1024"),
+            ((1..=1024).contains(&self.rebuild.pieces), "rebuild.pieces", "between 1 and 1024"),
             (
                 (0.0..=1e9).contains(&self.rebuild.patience_ms),
-                "rebuild.patience_ms must be between 0 and 1000000000",
+                "rebuild.patience_ms",
+                "between 0 and 1000000000",
             ),
-            (!self.layouts.is_empty(), "the configuration has no [[layouts]]; add at least one"),
-            (
-                self.log.is_none_or(|log| (4..=64).contains(&log.drives)),
-                "log.drives must be between 4 and 64",
-            ),
+            (self.log.is_none_or(|log| (4..=64).contains(&log.drives)), "log.drives", "between 4 and 64"),
             (
                 self.log.is_none_or(|log| {
                     (1..=10_000).contains(&log.logs)
@@ -241,18 +283,20 @@ impl Config {
                         && (4096..=1 << 20).contains(&log.write_bytes)
                         && log.write_bytes.is_multiple_of(4096)
                 }),
-                "log.logs must be between 1 and 10000, log.writes_per_database_write between 0 and 100, and \
+                "log.logs",
+                "between 1 and 10000, log.writes_per_database_write between 0 and 100, and \
                  log.write_bytes a multiple of 4096 up to 1 MiB",
             ),
         ];
-        for (holds, what) in rules {
-            if !holds {
-                return Err(InvalidConfig(what.into()));
-            }
+        if let Some((_, key, rule)) = rules.into_iter().find(|(is_met, ..)| !is_met) {
+            return Err(InvalidConfig::Value { key, rule });
+        }
+        if self.layouts.is_empty() {
+            return Err(InvalidConfig::NoLayouts);
         }
         let drive = self.selected_drive()?;
         if let Some(field) = drive.impossible_field() {
-            return Err(InvalidConfig(format!("drive {}: {field} is out of range", self.drive)));
+            return Err(InvalidConfig::DriveOfTable { drive: self.drive.clone(), field });
         }
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
@@ -264,9 +308,10 @@ impl Config {
     pub fn selected_drive(&self) -> Result<DriveModel, InvalidConfig> {
         let mut all = drives();
         all.extend(self.drives.clone());
-        let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
-        all.remove(&self.drive)
-            .ok_or_else(|| InvalidConfig(format!("unknown drive \"{}\"; known drives: {names}", self.drive)))
+        all.remove(&self.drive).ok_or_else(|| InvalidConfig::UnknownDrive {
+            name: self.drive.clone(),
+            known: all.into_keys().collect(),
+        })
     }
 }
 
@@ -298,26 +343,18 @@ impl SimulatedLayout {
     }
 
     fn check(&self, load: &SimulatedLoad, drive: &DriveModel) -> Result<(), InvalidConfig> {
-        let name = &self.name;
-        let least = if self.level == SimulatedLevel::Raid10 { 2 } else { self.level.parities() + 2 };
+        let layout = self.name.clone();
+        let min = if self.level == SimulatedLevel::Raid10 { 2 } else { self.level.parities() + 2 };
         let fits = |drives: &usize| {
-            (least..=64).contains(drives)
-                && (self.level != SimulatedLevel::Raid10 || drives.is_multiple_of(2))
+            (min..=64).contains(drives) && (self.level != SimulatedLevel::Raid10 || drives.is_multiple_of(2))
         };
         if self.groups.is_empty() || !self.groups.iter().all(fits) {
-            return Err(InvalidConfig(format!(
-                "layout {name}: each group must have between {least} and 64 drives; RAID 10 requires an \
-                 even number"
-            )));
+            return Err(InvalidConfig::GroupSize { layout, min });
         }
         let most = if self.write_anywhere.is_some() { 0.98 } else { 1.0 };
         let fill = self.fill(load, drive);
         if !(fill > 0.0 && fill <= most) {
-            return Err(InvalidConfig(format!(
-                "layout {name}: the data requires {:.0} % of the capacity; change load.data_gb or the \
-                 number of drives",
-                fill * 100.0
-            )));
+            return Err(InvalidConfig::Capacity { layout, fill });
         }
         if let Some(volume) = &self.write_anywhere {
             let is_sound = (0.001..=1e5).contains(&volume.seconds)
@@ -325,18 +362,11 @@ impl SimulatedLayout {
                 && (0.0..=1e5).contains(&volume.log_ms)
                 && volume.scale > 0;
             if !is_sound || !(0.0..=100.0).contains(&volume.overwritten) || self.level.parities() == 0 {
-                return Err(InvalidConfig(format!(
-                    "layout {name}: write_anywhere requires parity and positive values; overwritten must be \
-                     between 0 and 100"
-                )));
+                return Err(InvalidConfig::WriteAnywhere { layout });
             }
-            let stripes = drive.capacity() / 4096 / volume.scale;
-            if !(4096..=1 << 22).contains(&stripes) {
-                return Err(InvalidConfig(format!(
-                    "layout {name}: with scale {}, a drive has {stripes} blocks; choose a scale that \
-                     results in 4096 to 4194304 blocks",
-                    volume.scale
-                )));
+            let blocks = drive.capacity() / 4096 / volume.scale;
+            if !(4096..=1 << 22).contains(&blocks) {
+                return Err(InvalidConfig::Scale { layout, scale: volume.scale, blocks });
             }
         }
         Ok(())
@@ -407,7 +437,8 @@ mod tests {
             ("patience_ms = ", "patience_ms = inf # ", "patience_ms must be between"),
         ] {
             assert!(EXAMPLE.contains(from), "{from}");
-            let text = Config::read("a", &EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();
+            let error = Config::read("a", &EXAMPLE.replacen(from, to, 1)).unwrap_err();
+            let text = format!("{error}; {}", error.advice().unwrap());
             assert!(text.contains(what) && !text.contains('\n'), "{text}");
         }
     }

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::format::read_start;
 use crate::header::{FILE_TYPE_TEMPORARY, read_header, report_damage};
 use crate::output::{DumpOutput, DumpProblem};
-use crate::{DumpSource, DumpedValue, EseFileKind, Result};
+use crate::{DumpSource, DumpedValue, EseFileKind, Result, UnusableReason};
 
 /// A database file that is open for a dump.
 pub(crate) struct DumpedDatabase<'s> {
@@ -112,9 +112,7 @@ impl<'s> DumpedDatabase<'s> {
             _ => None,
         };
         let Some(page_size) = page_size else {
-            return Err(source.unusable_error(
-                "the header is damaged and the page size is unknown; restore the file from a backup",
-            ));
+            return Err(source.unusable_error(UnusableReason::DamagedHeader));
         };
         let pages = (source.size() / page_size.bytes() as u64).saturating_sub(2);
         let tail = source.size() % page_size.bytes() as u64;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ese_format::recognise::START_LEN;
 use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
-use crate::{DumpError, Result};
+use crate::{DumpError, Result, UnusableReason};
 
 /// An open file to dump, in any supported format.
 pub struct DumpSource {
@@ -54,7 +54,7 @@ impl DumpSource {
         DumpError::Io { path: self.path.clone(), error }
     }
 
-    pub(crate) fn unusable_error(&self, what: impl Into<String>) -> DumpError {
-        DumpError::Unusable { path: self.path.clone(), what: what.into() }
+    pub(crate) fn unusable_error(&self, reason: UnusableReason) -> DumpError {
+        DumpError::Unusable { path: self.path.clone(), reason }
     }
 }

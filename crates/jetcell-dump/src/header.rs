@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::format::read_u32;
 use crate::output::{DumpOutput, DumpProblem};
 use crate::values::NamedValues;
-use crate::{DumpSource, DumpedValue, EseFileKind, Result};
+use crate::{DumpSource, DumpedValue, EseFileKind, Result, UnusableReason};
 
 /// File type of a temporary database, at byte 667 of its header.
 pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
@@ -121,9 +121,7 @@ pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     let start = source.start()?;
     let format = EseFileKind::detect(&start);
     let Some(HeaderLayout { len, fields, has_shadow }) = header_layout(format, &start) else {
-        return Err(source.unusable_error(
-            "the file is not an ESE database, log, checkpoint or flush map; specify a different file",
-        ));
+        return Err(source.unusable_error(UnusableReason::UnknownFormat));
     };
     let copy = |at: usize| {
         let page = start.get(at..at + len).or_else(|| start.get(at..)).unwrap_or_default();
@@ -142,10 +140,7 @@ pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     });
     let (checksum, fields) = if use_shadow { (shadow_checksum, shadow) } else { (first_checksum, first) };
     let Some(fields) = fields else {
-        return Err(source.unusable_error(format!(
-            "the file is truncated inside the header: only {} bytes remain",
-            source.size()
-        )));
+        return Err(source.unusable_error(UnusableReason::Truncated(source.size())));
     };
     let notes = notes(format, &fields);
     Ok(HeaderDump {

@@ -62,6 +62,7 @@ mod tree;
 mod values;
 mod walk;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -87,10 +88,11 @@ pub enum DumpError {
         /// Path of the file.
         path: PathBuf,
         /// Error from the operating system.
+        #[source]
         error: io::Error,
     },
     /// The file's format is not the one that this kind of dump requires.
-    #[error("{path}: the file is {found}, not {wanted}; {hint}")]
+    #[error("{path}: the file is {found}, not {wanted}")]
     Format {
         /// Path of the file.
         path: PathBuf,
@@ -98,20 +100,65 @@ pub enum DumpError {
         found: EseFileKind,
         /// Format that the dump needs.
         wanted: EseFileKind,
-        /// Advice for the user.
-        hint: &'static str,
     },
     /// The file has the right format but cannot be dumped.
-    #[error("{path}: {what}")]
+    #[error("{path}: {reason}")]
     Unusable {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for the failure, and advice for the user.
-        what: String,
+        /// Reason for the failure.
+        reason: UnusableReason,
     },
     /// The output cannot be written.
     #[error("failed to write the dump: {0}")]
     Output(#[from] io::Error),
+}
+
+/// Reason why a file of the right format cannot be dumped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum UnusableReason {
+    #[error("log format {0} is not supported (only 8.4000 is supported), so its records cannot be read")]
+    LogFormat(String),
+    #[error("the header is damaged and the page size is unknown")]
+    DamagedHeader,
+    #[error("the file is not an ESE database, log, checkpoint or flush map")]
+    UnknownFormat,
+    #[error("the file is truncated inside the header: only {0} bytes remain")]
+    Truncated(u64),
+    #[error("table `{0}` does not exist")]
+    NoTable(String),
+    #[error("table `{table}` does not have an index `{index}`")]
+    NoIndex { table: String, index: String },
+    #[error("table `{0}` does not have long values of its own")]
+    NoLongValues(String),
+}
+
+impl DumpError {
+    /// What the user can do about it, for example `use dump header or log`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            DumpError::Io { .. } | DumpError::Output(_) => return None,
+            DumpError::Format { found, .. } => match found {
+                EseFileKind::Database => "use dump header, pages, tree, schema or space",
+                EseFileKind::Log => "use dump header or log",
+                EseFileKind::Checkpoint => "use dump header or checkpoint",
+                EseFileKind::FlushMap => "use dump header or flushmap",
+                EseFileKind::Unknown => "no dump command supports this format",
+            },
+            DumpError::Unusable { reason, .. } => match reason {
+                UnusableReason::LogFormat(_) => "to show its header, use dump header",
+                UnusableReason::DamagedHeader => "restore the file from a backup",
+                UnusableReason::UnknownFormat => "specify a different file",
+                UnusableReason::Truncated(_) => return None,
+                UnusableReason::NoTable(_)
+                | UnusableReason::NoIndex { .. }
+                | UnusableReason::NoLongValues(_) => {
+                    "to list all tables and indexes, use `jetcell dump schema`"
+                }
+            },
+        }))
+    }
 }
 
 /// Result type used by dump functions.

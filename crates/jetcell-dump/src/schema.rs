@@ -13,7 +13,7 @@ use crate::catalog::DumpedCatalog;
 use crate::database::DumpedDatabase;
 use crate::output::DumpOutput;
 use crate::values::short_hex;
-use crate::{DumpSource, DumpedValue, NamedValues, Result};
+use crate::{DumpSource, DumpedValue, NamedValues, Result, UnusableReason};
 
 /// Options for dumping a database schema ([`dump_schema`]).
 #[derive(Clone, Debug, Default)]
@@ -340,9 +340,7 @@ pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut Du
         })?;
     }
     match missing.first() {
-        Some(name) => Err(source.unusable_error(format!(
-            "table `{name}` does not exist; to list all tables, use `jetcell dump schema`"
-        ))),
+        Some(name) => Err(source.unusable_error(UnusableReason::NoTable(name.clone()))),
         None => Ok(()),
     }
 }

@@ -14,7 +14,7 @@ use crate::output::DumpOutput;
 use crate::page::{NodeDump, nodes, role};
 use crate::values::short_key;
 use crate::walk::{TreeWalk, VisitedPage, WalkStep};
-use crate::{DumpSource, Result};
+use crate::{DumpSource, Result, UnusableReason};
 
 /// Which tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,15 +225,13 @@ fn find(
         };
         Ok(())
     })?;
-    let what = match choice {
-        _ if !table_found => format!("table `{table_name}` does not exist"),
-        TreeSelector::Index(_, index) => format!("table `{table_name}` does not have an index `{index}`"),
-        _ => format!("table `{table_name}` does not have long values of its own"),
-    };
-    match found {
-        Some((root, tree, name)) => Ok((root.get(), tree, name)),
-        None => Err(database
-            .source
-            .unusable_error(format!("{what}; to list all tables and indexes, use `jetcell dump schema`"))),
+    if let Some((root, tree, name)) = found {
+        return Ok((root.get(), tree, name));
     }
+    let table = table_name.to_owned();
+    Err(database.source.unusable_error(match choice {
+        _ if !table_found => UnusableReason::NoTable(table),
+        TreeSelector::Index(_, index) => UnusableReason::NoIndex { table, index: index.clone() },
+        _ => UnusableReason::NoLongValues(table),
+    }))
 }

@@ -1,5 +1,6 @@
 //! A witness's journal: JSON lines, one for each promise that the storage made.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 
@@ -135,26 +136,29 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JournalError {
     /// The first line is missing or invalid.
-    #[error(
-        "the file is not a journal of a durability test, or its first line is missing; specify the file \
-         that the witness wrote"
-    )]
+    #[error("the file is not a journal of a durability test, or its first line is missing")]
     NoBegin,
     /// The journal's version is not supported.
-    #[error(
-        "the journal is version {0}, but this program verifies only version {SCHEMA}; use the version of \
-         jetcell that wrote it"
-    )]
+    #[error("the journal is version {0}, but this program verifies only version {SCHEMA}")]
     Version(u32),
     /// The system could not read the file.
-    #[error("failed to read the journal: {0}; copy it to another device")]
+    #[error("failed to read the journal: {0}")]
     Read(io::ErrorKind),
     /// A line other than the last cannot be parsed.
-    #[error(
-        "line {0} of the journal is damaged, so the witness itself lost data; repeat the test with another \
-         witness"
-    )]
+    #[error("line {0} of the journal is damaged, so the witness itself lost data")]
     Damaged(usize),
+}
+
+impl JournalError {
+    /// What the user can do about it, for example `copy it to another device`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            JournalError::NoBegin => "specify the file that the witness wrote",
+            JournalError::Version(_) => "use the version of jetcell that wrote it",
+            JournalError::Read(_) => "copy it to another device",
+            JournalError::Damaged(_) => "repeat the test with another witness",
+        }))
+    }
 }
 
 /// The contents of a durability journal.

@@ -35,4 +35,4 @@ pub use listener::WitnessListener;
 pub use operation::{OperationNumber, StorageOperationKind};
 pub use verification::{BrokenPromise, DurabilityVerification, OperationKindCounts, verify};
 pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
-pub use writer::{TestedStorage, WriteError, WriterOutcome, write};
+pub use writer::{OperationError, TestedStorage, WriteError, WriterOutcome, write};

@@ -30,12 +30,12 @@ impl TestedStorage {
 }
 
 /// Which operations the writer in a durability test completed, and whether one failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub struct WriterOutcome {
     /// Last operation that was reported to the witness.
     pub last: OperationNumber,
     /// Operation that failed, with its error.
-    pub failed: Option<(OperationNumber, String)>,
+    pub failed: Option<(OperationNumber, OperationError)>,
 }
 
 /// Reason why the writer in a durability test failed.
@@ -47,14 +47,26 @@ pub enum WriteError {
         /// Path that could not be created.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// The engine could not be started.
     #[error("failed to start the engine: {0}")]
-    Engine(ese_engine::Error),
+    Engine(#[source] ese_engine::Error),
     /// The witness is unreachable.
     #[error("failed to connect to the witness: {0}")]
-    Witness(io::Error),
+    Witness(#[source] io::Error),
+}
+
+/// Reason why an operation of a durability test failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// An access to a file failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A commit failed.
+    #[error(transparent)]
+    Engine(#[from] ese_engine::Error),
 }
 
 /// Executes operations in `directory` until `go_on` returns false or an operation fails.
@@ -91,7 +103,7 @@ pub fn write(
         let began = clock.monotonic();
         if let Err(error) = writer.execute(number, &operation) {
             // If the machine is losing power, the witness may be unreachable as well.
-            let _ = witness.store(&JournalLine::Failed { operation: number, error: error.clone() });
+            let _ = witness.store(&JournalLine::Failed { operation: number, error: error.to_string() });
             return Ok(WriterOutcome { last, failed: Some((number, error)) });
         }
         if operation.promises_durability() || begin.level == FailureLevel::Process {
@@ -135,13 +147,17 @@ struct OperationWriter<'w> {
 }
 
 impl OperationWriter<'_> {
-    fn execute(&mut self, number: OperationNumber, operation: &StorageOperation) -> Result<(), String> {
+    fn execute(
+        &mut self,
+        number: OperationNumber,
+        operation: &StorageOperation,
+    ) -> Result<(), OperationError> {
         match operation {
             StorageOperation::Commit { row } => match &self.transactions {
-                Some(transactions) => transactions.commit(*row).map_err(|error| error.to_string()),
+                Some(transactions) => Ok(transactions.commit(*row)?),
                 None => Ok(()),
             },
-            other => self.execute_on_files(number, other).map_err(|error| error.to_string()),
+            other => Ok(self.execute_on_files(number, other)?),
         }
     }
 

@@ -16,8 +16,8 @@ use jetcell_fleet::clock::HostClocks;
 use jetcell_fleet::host::SessionAction;
 use jetcell_fleet::message::{Barrier, FleetSubjects};
 use jetcell_fleet::{
-    FleetRank, HostIdentity, HostProgress, HostResult, HostSession, PROGRAM_VERSION, ResultTransfer,
-    SessionEnd, random_token,
+    FleetRank, HostIdentity, HostProgress, HostResult, HostSession, HostTestError, PROGRAM_VERSION,
+    ResultTransfer, SessionEnd, random_token,
 };
 use jetcell_workload::measurement::read_samples;
 
@@ -81,7 +81,7 @@ impl JoiningHost {
         }
         if self.progress.stop_signal().is_cancelled() && !self.ended {
             self.ended = true;
-            self.session.record_test_end(Err("stopped".into()));
+            self.session.record_test_end(Err(HostTestError::StoppedBeforeStart));
         }
     }
 

@@ -111,8 +111,7 @@ impl FleetConfig {
 
     /// Parses the text of the file. Errors contain `source`.
     pub fn parse(source: &str, text: &str) -> Result<FleetConfig, ConfigurationError> {
-        let mut config: FleetConfig =
-            toml::parse(source, text).map_err(|mistake| ConfigurationError::new(mistake.to_string()))?;
+        let mut config: FleetConfig = toml::parse(source, text)?;
         config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
         config.check().map_err(|what| ConfigurationError::new(format!("{source}: {what}")))?;
         Ok(config)

@@ -6,7 +6,7 @@ use jetcell_workload::Cancellation;
 
 use crate::bus::Bus;
 use crate::clock::HostClocks;
-use crate::coordinator::{Coordinator, CoordinatorAction, CoordinatorState, FleetEvent};
+use crate::coordinator::{Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, StoreResultError};
 
 /// Maximum time to wait for a message. This limit ensures that heartbeats are sent on time.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ fn send(bus: &dyn Bus, effect: CoordinatorAction) -> Option<CoordinatorAction> {
 /// Interface for storing and displaying a coordinator's results.
 pub trait CoordinatorBackend {
     /// Stores a host's result and makes it durable.
-    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String>;
+    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), StoreResultError>;
     /// Stores the state, from which another process can continue the run.
     fn save_state(&mut self, state: &CoordinatorState);
     /// Reports an event to the user.

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::{open_input, parent_directory, replace_output, sync_directory};
 use serde::{Deserialize, Serialize};
 
+use crate::host_error::HostRefusal;
+
 /// Name of the mark file.
 pub const MARK_FILE: &str = "jetcell-fleet.json";
 
@@ -44,11 +46,13 @@ pub struct DirectoryMarks {
 
 impl DirectoryMarks {
     /// Marks these directories, creating any that do not exist.
-    pub fn write(mark: &DirectoryMark, directories: &[PathBuf]) -> Result<DirectoryMarks, String> {
+    pub fn write(mark: &DirectoryMark, directories: &[PathBuf]) -> Result<DirectoryMarks, HostRefusal> {
         let mut marks = DirectoryMarks { own: Some(mark.clone()), marked: Vec::new(), made: Vec::new() };
         for directory in directories {
             if !marks.marked.contains(directory) {
-                marks.put(mark, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+                marks
+                    .put(mark, directory)
+                    .map_err(|error| HostRefusal::Io { path: directory.clone(), error })?;
             }
         }
         Ok(marks)
@@ -83,22 +87,18 @@ impl DirectoryMarks {
     }
 
     /// Checks that no other host has marked one of the directories in the meantime.
-    pub fn confirm(&self) -> Result<(), String> {
+    pub fn confirm(&self) -> Result<(), HostRefusal> {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
-            let shown = directory.display();
-            let found = read(&directory.join(MARK_FILE)).map_err(|error| match error.kind() {
+            let path = directory.join(MARK_FILE);
+            let found = read(&path).map_err(|error| match error.kind() {
                 // Another host replaced the mark, then removed its own mark when it left.
-                io::ErrorKind::NotFound => {
-                    format!("{shown} was also used by another host; give each host its own directory")
-                }
-                _ => format!("{shown}/{MARK_FILE}: {error}"),
+                io::ErrorKind::NotFound => HostRefusal::SharedDirectory(directory.clone()),
+                _ => HostRefusal::Io { path, error },
             })?;
             if found != *own {
-                let (rank, host) = (found.rank, crate::message::display_text(&found.host));
-                return Err(format!(
-                    "{shown} is also used by the host with rank {rank} ({host}); give each host its own directory"
-                ));
+                let DirectoryMark { rank, host, .. } = found;
+                return Err(HostRefusal::SharedWith { path: directory.clone(), rank, host });
             }
         }
         Ok(())
@@ -156,9 +156,9 @@ mod tests {
         let (shared, own) = (dir.path().join("a/b"), dir.path().join("c"));
         let first = DirectoryMarks::write(&mark(0), &[shared.clone(), own.clone(), own.clone()]).unwrap();
         let second = DirectoryMarks::write(&mark(1), std::slice::from_ref(&shared)).unwrap();
-        let noticed = first.confirm().unwrap_err();
+        let noticed = first.confirm().unwrap_err().reason();
         assert!(noticed.contains("rank 1 (host1)"), "{noticed}");
-        assert_eq!(second.confirm(), Ok(()));
+        second.confirm().unwrap();
         drop(first);
         assert!(
             shared.join(MARK_FILE).exists() && !own.exists(),
@@ -211,7 +211,7 @@ mod tests {
         let path = dir.path().to_path_buf();
         fs::write(path.join(MARK_FILE), "{").unwrap();
         let marks = DirectoryMarks::write(&mark(0), std::slice::from_ref(&path)).unwrap();
-        assert_eq!(marks.confirm(), Ok(()));
+        marks.confirm().unwrap();
         fs::write(path.join(MARK_FILE), "{").unwrap();
         assert!(marks.confirm().is_err());
         drop(marks);

@@ -1,5 +1,7 @@
 //! A host's rank and its fleet's size, as provided by launchers.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::config::MAX_HOSTS;
@@ -17,15 +19,10 @@ pub struct FleetRank {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RankError {
     /// No rank is given.
-    #[error(
-        "the rank is not set; start the command with srun, mpirun or as an indexed Kubernetes job, or add \
-         --rank N"
-    )]
+    #[error("the rank is not set")]
     NoRank,
     /// The launcher provided a value that is not a valid rank or size.
-    #[error(
-        "{variable}={value:?} is not a valid host number; correct the environment, or use --rank and --size"
-    )]
+    #[error("{variable}={value:?} is not a valid host number")]
     Invalid {
         /// Name of the environment variable.
         variable: &'static str,
@@ -33,13 +30,28 @@ pub enum RankError {
         value: String,
     },
     /// The rank is not less than the size.
-    #[error("rank {rank} is out of range for {size} hosts; use a rank from 0 to {}", size.saturating_sub(1))]
+    #[error("rank {rank} is out of range for {size} hosts")]
     OutOfRange {
         /// Rank of the host.
         rank: u32,
         /// Size of the fleet.
         size: u32,
     },
+}
+
+impl RankError {
+    /// What the user can do about it, for example `use a rank from 0 to 3`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            RankError::NoRank => {
+                "start the command with srun, mpirun or as an indexed Kubernetes job, or add --rank N".into()
+            }
+            RankError::Invalid { .. } => "correct the environment, or use --rank and --size".into(),
+            RankError::OutOfRange { size, .. } => {
+                format!("use a rank from 0 to {}", size.saturating_sub(1)).into()
+            }
+        })
+    }
 }
 
 /// Environment variables in which launchers provide the rank and the size. More specific launchers come first,

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::clock::{ClockEstimate, ClockReading};
 use crate::directory_mark::DirectoryMark;
 use crate::fleet_rank::FleetRank;
+use crate::host_error::HostTestError;
 use crate::message::{
     self, Assignment, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostCondition,
     HostHeartbeat, HostMessage, LiveMetrics, MeasurementWindow, MessageError,
@@ -263,13 +264,13 @@ impl HostSession {
     }
 
     /// Records that the host's test has ended.
-    pub fn record_test_end(&mut self, outcome: Result<ResultTransfer, String>) {
+    pub fn record_test_end(&mut self, outcome: Result<ResultTransfer, HostTestError>) {
         let failure = match outcome {
             Ok(parcel) => {
                 self.transfer = Some(parcel);
                 None
             }
-            Err(reason) => Some(reason),
+            Err(error) => Some(error.reason()),
         };
         self.condition = HostCondition::Ended { failure };
         self.next_beat_ns = 0;

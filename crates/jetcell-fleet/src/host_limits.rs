@@ -7,6 +7,7 @@ use jetcell_workload::profile::{DatabaseSource, Options};
 use jetcell_workload::units::{ByteSize, DatabaseSize};
 use jetcell_workload::{Profile, TestKind};
 
+use crate::host_error::HostRefusal;
 use crate::message::Assignment;
 
 /// Limits that a host's administrator sets for tests started by a coordinator.
@@ -21,56 +22,40 @@ pub struct HostLimits {
 }
 
 impl HostLimits {
-    /// Returns the profile for an assignment. If the assignment exceeds the limits, fails with a sentence that
-    /// explains why.
-    pub fn profile(&self, order: &Assignment) -> Result<Profile, String> {
+    /// Returns the profile for an assignment. If the assignment exceeds the limits, returns the reason.
+    pub fn profile(&self, order: &Assignment) -> Result<Profile, HostRefusal> {
         let options: Options = (*order.options).clone();
-        let profile = options
-            .resolve_for(order.test)
-            .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let profile = options.resolve_for(order.test).map_err(HostRefusal::Options)?;
         for path in output_directories(&profile) {
             self.check_directory(path)?;
         }
         if profile.source == DatabaseSource::Replace && !self.allow_replacing {
-            return Err(
-                "the options contain force, which this host does not allow; start it with --allow-replace"
-                    .into(),
-            );
+            return Err(HostRefusal::Force);
         }
         self.check_size(&profile)?;
         Ok(profile)
     }
 
-    fn check_directory(&self, path: &Path) -> Result<(), String> {
-        let shown = path.display();
+    fn check_directory(&self, path: &Path) -> Result<(), HostRefusal> {
         if !path.is_absolute() {
-            return Err(format!("{shown}: fleet directories must be absolute paths; use the full path"));
+            return Err(HostRefusal::RelativePath(path.into()));
         }
-        let real = real_path(path).map_err(|error| format!("{shown}: {error}"))?;
+        let real = real_path(path).map_err(|error| HostRefusal::Io { path: path.into(), error })?;
         let below = self
             .directories
             .iter()
             .filter_map(|one| one.canonicalize().ok())
             .any(|one| real.starts_with(one));
-        if below {
-            Ok(())
-        } else {
-            Err(format!("{shown} is not inside a directory that this host allows; start it with --allow-dir"))
-        }
+        if below { Ok(()) } else { Err(HostRefusal::Directory(path.into())) }
     }
 
-    fn check_size(&self, profile: &Profile) -> Result<(), String> {
+    fn check_size(&self, profile: &Profile) -> Result<(), HostRefusal> {
         let Some(most) = self.max_bytes else { return Ok(()) };
         let each = match profile.size {
             // The size of existing databases is not limited.
             _ if profile.source == DatabaseSource::Open => return Ok(()),
             DatabaseSize::Absolute(ByteSize(bytes)) => bytes,
-            DatabaseSize::VolumePercent(_) => {
-                return Err(
-                    "the size is a percentage of the volume, but this host has --max-size; specify a size in bytes"
-                        .into(),
-                );
-            }
+            DatabaseSize::VolumePercent(_) => return Err(HostRefusal::PercentageSize),
         };
         let copies = match (profile.test, profile.reset) {
             (TestKind::Replication, _) => u64::from(profile.copies) + 2,
@@ -84,11 +69,7 @@ impl HostLimits {
         if wanted <= most {
             Ok(())
         } else {
-            Err(format!(
-                "the databases need {} including growth, but this host allows only {}; raise its --max-size",
-                ByteSize(wanted),
-                ByteSize(most)
-            ))
+            Err(HostRefusal::Size { needed: ByteSize(wanted), max: ByteSize(most) })
         }
     }
 }
@@ -160,7 +141,8 @@ mod tests {
         ] {
             assert!(limits.profile(&order(&outside)).is_err(), "{outside}");
         }
-        let nothing = HostLimits::default().profile(&order(&format!("dirs=['{shown}']"))).unwrap_err();
+        let nothing =
+            HostLimits::default().profile(&order(&format!("dirs=['{shown}']"))).unwrap_err().reason();
         assert!(nothing.contains("--allow-dir"), "{nothing}");
         let replacing = HostLimits { allow_replacing: true, ..limits };
         assert!(replacing.profile(&order(&format!("dirs=['{shown}']\nforce=true"))).is_ok());
@@ -179,9 +161,9 @@ mod tests {
             dir.path().display()
         ));
         assert!(most(160 << 20).profile(&two).is_ok());
-        let refused = most((160 << 20) - 1).profile(&two).unwrap_err();
+        let refused = most((160 << 20) - 1).profile(&two).unwrap_err().reason();
         assert!(refused.contains("160MiB") && refused.contains("--max-size"), "{refused}");
         let share = order(&format!("dirs=['{}']\nsize='80%'", dir.path().display()));
-        assert!(most(u64::MAX).profile(&share).unwrap_err().contains("percentage of the volume"));
+        assert!(most(u64::MAX).profile(&share).unwrap_err().to_string().contains("percentage of the volume"));
     }
 }

@@ -9,6 +9,7 @@ use crate::bus::Bus;
 use crate::clock::HostClocks;
 use crate::directory_mark::DirectoryMark;
 use crate::host::{HostProgress, HostSession, SessionAction, SessionEnd};
+use crate::host_error::{HostRefusal, HostTestError};
 use crate::message::{Assignment, Barrier};
 use crate::result_transfer::ResultTransfer;
 use crate::test_run::HostTask;
@@ -18,8 +19,8 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A message from the test thread to the session.
 enum TestEvent {
-    Refused(String),
-    Ended(Result<ResultTransfer, String>),
+    Refused(HostRefusal),
+    Ended(Result<ResultTransfer, HostTestError>),
 }
 
 /// Outcome of a host's participation in a fleet.
@@ -45,13 +46,13 @@ fn run_assignment(
         work.confirm()
     });
     let outcome = match prepared {
-        Err(reason) => TestEvent::Refused(reason),
+        Err(refusal) => TestEvent::Refused(refusal),
         Ok(()) => {
             progress.wait_at_barrier(Barrier::Create);
             TestEvent::Ended(if progress.is_released(Barrier::Create) {
                 work.run(progress, clocks)
             } else {
-                Err("the fleet was stopped before the test started".into())
+                Err(HostTestError::StoppedBeforeStart)
             })
         }
     };
@@ -82,7 +83,7 @@ pub fn join(
                 None => Vec::new(),
             };
             match tells.try_recv() {
-                Ok(TestEvent::Refused(reason)) => session.decline(reason),
+                Ok(TestEvent::Refused(refusal)) => session.decline(refusal.reason()),
                 Ok(TestEvent::Ended(outcome)) => session.record_test_end(outcome),
                 Err(_) => {}
             }

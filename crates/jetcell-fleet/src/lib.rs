@@ -17,6 +17,7 @@ mod coordinator;
 mod directory_mark;
 mod fleet_rank;
 pub mod host;
+mod host_error;
 mod host_limits;
 mod join;
 pub mod message;
@@ -29,11 +30,12 @@ pub use config::FleetConfig;
 pub use coordinate::{CoordinatorBackend, coordinate};
 pub use coordinator::{
     Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, LostHost, MessageCounts,
-    SavedMember, StopReason,
+    ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};
 pub use fleet_rank::{FleetRank, RankError};
 pub use host::{HostIdentity, HostProgress, HostSession, SessionEnd};
+pub use host_error::{HostRefusal, HostTestError};
 pub use host_limits::HostLimits;
 pub use join::{JoinOutcome, join};
 pub use result_transfer::{HostResult, ResultReceiver, ResultTransfer};

@@ -1,5 +1,6 @@
 //! A NATS server that the coordinator starts if none is available.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -26,16 +27,10 @@ const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/loc
 #[derive(Debug, Error)]
 pub enum NatsServerError {
     /// The program is not installed.
-    #[error(
-        "nats-server is not installed; install it (Debian: apt-get install nats-server), or specify the \
-         address of a server with --nats"
-    )]
+    #[error("nats-server is not installed")]
     Missing,
     /// Other hosts could reach the server without a secret.
-    #[error(
-        "{0} is reachable from other machines; add --token-file FILE, --tls-cert FILE and --tls-key FILE, \
-         or listen on 127.0.0.1"
-    )]
+    #[error("{0} is reachable from other machines")]
     Unsecured(SocketAddr),
     /// A file cannot be read or written.
     #[error("{}: {error}", path.display())]
@@ -43,20 +38,38 @@ pub enum NatsServerError {
         /// Path of the file.
         path: PathBuf,
         /// The I/O error.
+        #[source]
         error: io::Error,
     },
     /// Another process is already listening on the address.
-    #[error(
-        "{0} is in use; specify the address of the running server with --nats, or another address with \
-         --listen"
-    )]
+    #[error("{0} is in use")]
     InUse(SocketAddr),
-    /// The server did not start.
+    /// The program could not be run.
     #[error("failed to start nats-server: {0}")]
-    Failed(String),
+    NotStarted(#[source] io::Error),
+    /// The server does not accept connections. Contains the last line of its log.
+    #[error("failed to start nats-server: {0}")]
+    NotListening(String),
 }
 
 impl NatsServerError {
+    /// What the user can do about it, for example `specify another address with --listen`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            NatsServerError::Missing => {
+                "install it (Debian: apt-get install nats-server), or specify the address of a server with \
+                 --nats"
+            }
+            NatsServerError::Unsecured(_) => {
+                "add --token-file FILE, --tls-cert FILE and --tls-key FILE, or listen on 127.0.0.1"
+            }
+            NatsServerError::InUse(_) => {
+                "specify the address of the running server with --nats, or another address with --listen"
+            }
+            _ => return None,
+        }))
+    }
+
     fn file(path: &Path, error: io::Error) -> NatsServerError {
         NatsServerError::File { path: path.into(), error }
     }
@@ -108,13 +121,12 @@ impl NatsServer {
             .map_err(|error| NatsServerError::file(&configuration, error))?;
         let log = directory.join("nats-server.log");
         let output = open_or_create(&log).map_err(|error| NatsServerError::file(&log, error))?;
-        let server_error = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = killed_with_parent(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         // Ctrl-C in the terminal must reach only the coordinator, which needs the server until all hosts have
         // reported.
         command.process_group(0);
-        let child = command.spawn().map_err(server_error)?;
+        let child = command.spawn().map_err(NatsServerError::NotStarted)?;
         let is_tls = security.tls.is_some();
         let mut server = NatsServer { child, address, is_tls, configuration };
         server.wait_until_listening(&log)?;
@@ -131,7 +143,7 @@ impl NatsServer {
             if ended || began.elapsed() > START_TIMEOUT {
                 let text = read_input(log, MAX_LOG_BYTES).unwrap_or_default();
                 let last = text.lines().last().unwrap_or("it is not listening").to_string();
-                return Err(NatsServerError::Failed(last));
+                return Err(NatsServerError::NotListening(last));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

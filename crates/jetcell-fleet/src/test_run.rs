@@ -10,6 +10,7 @@ use jetcell_workload::{FinishedRun, Observer, Profile, RunPhase, run};
 use crate::clock::HostClocks;
 use crate::directory_mark::{DirectoryMark, DirectoryMarks};
 use crate::host::HostProgress;
+use crate::host_error::{HostRefusal, HostTestError};
 use crate::host_limits::HostLimits;
 use crate::message::{Assignment, Barrier, LiveMetrics};
 use crate::result_transfer::{HostResult, ResultTransfer};
@@ -21,11 +22,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub trait HostTask: Send {
     /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
     /// takes little time and no disk space.
-    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), String>;
+    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), HostRefusal>;
     /// After the first barrier, checks that no other host uses the same directories.
-    fn confirm(&mut self) -> Result<(), String>;
+    fn confirm(&mut self) -> Result<(), HostRefusal>;
     /// Runs the test and returns its result.
-    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String>;
+    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, HostTestError>;
 }
 
 /// The task that real fleet hosts perform: testing their storage.
@@ -58,7 +59,7 @@ impl<'a> StorageTestTask<'a> {
 }
 
 impl HostTask for StorageTestTask<'_> {
-    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), String> {
+    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), HostRefusal> {
         let profile = self.limits.profile(order)?;
         let all: Vec<PathBuf> =
             profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs).cloned().collect();
@@ -67,14 +68,13 @@ impl HostTask for StorageTestTask<'_> {
         Ok(())
     }
 
-    fn confirm(&mut self) -> Result<(), String> {
+    fn confirm(&mut self) -> Result<(), HostRefusal> {
         self.marks.confirm()
     }
 
-    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String> {
-        let (profile, alone) = self.accepted.take().ok_or("the host has not accepted a test")?;
-        let engine = EseEngine::new(Backend::Auto)
-            .map_err(|error| format!("failed to start the I/O backend: {error}"))?;
+    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, HostTestError> {
+        let (profile, alone) = self.accepted.take().ok_or(HostTestError::NotAccepted)?;
+        let engine = EseEngine::new(Backend::Auto).map_err(HostTestError::Backend)?;
         let mut observer = FleetObserver {
             progress,
             clocks,
@@ -86,16 +86,14 @@ impl HostTask for StorageTestTask<'_> {
         };
         let outcome = run(&profile, &engine, &mut observer, progress.stop_signal());
         observer.window_ended();
-        let finished = outcome.map_err(|error| error.to_string())?;
+        let finished = outcome?;
         (self.ended)(&finished);
         // The directories now belong to the test, so they must not be removed with the marks.
         self.marks = DirectoryMarks::default();
         let result = HostResult { result: finished.result, samples: finished.samples };
-        let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
+        let bytes = serde_json::to_vec(&result)?;
         let length = bytes.len();
-        ResultTransfer::new(bytes).ok_or(format!(
-            "the result is {length} bytes long, which exceeds the maximum; it is stored on the host"
-        ))
+        ResultTransfer::new(bytes).ok_or(HostTestError::LargeResult { bytes: length })
     }
 }
 

@@ -20,6 +20,7 @@ mod process;
 #[cfg(feature = "progress")]
 mod progress_line;
 mod thread_limit;
+mod unsuitable_storage;
 
 pub use cancellation::Cancellation;
 #[cfg(feature = "evidence")]
@@ -38,3 +39,4 @@ pub use process::{
 #[cfg(feature = "progress")]
 pub use progress_line::{ProgressLine, ProgressReport, completed_share, terminal_width};
 pub use thread_limit::try_threads;
+pub use unsuitable_storage::UnsuitableStorage;

@@ -6,15 +6,18 @@
 //! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`]. [`bounded_list`] and
 //! [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the length of messages
 //! about files. [`quantity`] parses sizes, rates and times;
-//! [`number`], [`time`] and [`hex`] format values for people. With the feature `toml`, [`toml`] parses TOML from users, and [`nearest`] finds the nearest known word.
+//! [`number`], [`time`] and [`hex`] format values for people. [`OptionValueError`] describes text that is not a valid value.
+//! With the feature `toml`, [`toml`] parses TOML from users, and [`nearest`] finds the nearest known word.
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod bounded_list;
 pub mod hex;
 #[cfg(feature = "toml")]
 mod nearest;
 pub mod number;
+mod option_value_error;
 mod printable;
 mod printable_writer;
 pub mod quantity;
@@ -23,9 +26,11 @@ pub mod time;
 #[cfg(feature = "toml")]
 pub mod toml;
 
+pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
 #[cfg(feature = "toml")]
 pub use nearest::nearest;
+pub use option_value_error::OptionValueError;
 pub use printable::{
     Printable, json_line, json_pretty, printable, printable_json, printable_lines, printable_rows,
 };

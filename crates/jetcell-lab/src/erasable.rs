@@ -1,6 +1,7 @@
 //! Block devices whose content may be overwritten. A device that is mounted, holds the running system, or is used by
 //! another layer is refused.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,13 +28,13 @@ pub struct ErasableDevice {
 #[derive(Debug, Error)]
 pub enum EraseError {
     /// The path is not a block device.
-    #[error("{} is not a block device; --erase applies only to block devices", .0.display())]
+    #[error("{} is not a block device", .0.display())]
     NotBlockDevice(PathBuf),
     /// The device is a whole disk on which the running system is stored.
-    #[error("{} is the disk that the running system uses; specify a different device", .0.display())]
+    #[error("{} is the disk that the running system uses", .0.display())]
     SystemDisk(PathBuf),
     /// The device or one of its partitions is mounted.
-    #[error("{} is mounted on {}; unmount it first", .path.display(), .point.display())]
+    #[error("{} is mounted on {}", .path.display(), .point.display())]
     Mounted {
         /// The device.
         path: PathBuf,
@@ -41,7 +42,7 @@ pub enum EraseError {
         point: PathBuf,
     },
     /// Another device is stacked on top of the device.
-    #[error("{} is part of {holder}; stop that device first", .path.display())]
+    #[error("{} is part of {holder}", .path.display())]
     HasHolder {
         /// The device.
         path: PathBuf,
@@ -52,7 +53,7 @@ pub enum EraseError {
     #[error("{} is in use: it is mounted, used as swap space, or part of another device", .0.display())]
     Busy(PathBuf),
     /// The device contains data.
-    #[error("{} contains {found}; add --force to erase it", .path.display())]
+    #[error("{} contains {found}", .path.display())]
     HasContent {
         /// The device.
         path: PathBuf,
@@ -65,6 +66,7 @@ pub enum EraseError {
         /// The device.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// Any other error.
@@ -73,8 +75,23 @@ pub enum EraseError {
         /// The device.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
+}
+
+impl EraseError {
+    /// What the user can do about it, for example `unmount it first`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            EraseError::NotBlockDevice(_) => "--erase applies only to block devices",
+            EraseError::SystemDisk(_) => "specify a different device",
+            EraseError::Mounted { .. } => "unmount it first",
+            EraseError::HasHolder { .. } => "stop that device first",
+            EraseError::HasContent { .. } => "add --force to erase it",
+            EraseError::Busy(_) | EraseError::NotAllowed { .. } | EraseError::Unusable { .. } => return None,
+        }))
+    }
 }
 
 impl ErasableDevice {

@@ -19,4 +19,4 @@ mod system;
 pub use difference::Difference;
 pub use disks::shared_disk;
 pub use erasable::{ErasableDevice, EraseError};
-pub use system::{LocalSystem, System, SystemError};
+pub use system::{LocalSystem, ProgramFailure, System, SystemError};

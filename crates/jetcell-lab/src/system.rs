@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use jetcell_vfs::read_input_bytes;
 use thiserror::Error;
@@ -15,12 +15,32 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Error returned if a system program cannot be run or fails.
 #[derive(Debug, Error)]
-#[error("{command}: {what}")]
+#[error("{command}: {failure}")]
 pub struct SystemError {
     /// The program's command line.
     pub command: String,
-    /// Last line of its standard error output, or the error that the kernel returned.
-    pub what: String,
+    /// The reason.
+    #[source]
+    pub failure: ProgramFailure,
+}
+
+/// Reason why a system program failed.
+#[derive(Debug, Error)]
+pub enum ProgramFailure {
+    /// The kernel returned an error.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The program exited with a failure.
+    #[error("{message}")]
+    Exit {
+        /// Exit status of the program.
+        status: ExitStatus,
+        /// Last line of its standard error output.
+        message: String,
+    },
+    /// A file system was not unmounted.
+    #[error("still mounted after umount")]
+    StillMounted,
 }
 
 /// Interface to the system on which file systems are made.
@@ -64,7 +84,8 @@ fn is_program(file: &Path) -> bool {
 impl System for LocalSystem {
     fn run(&self, mut command: Command, input: &[u8]) -> Result<String, SystemError> {
         let shown = command_line(&command);
-        let system_error = |what: String| SystemError { command: shown.clone(), what };
+        let system_error = |failure| SystemError { command: shown.clone(), failure };
+        let io_error = |error: io::Error| system_error(error.into());
         let name = command.get_program().to_string_lossy().into_owned();
         if let Some(program) = LocalSystem::program(&name) {
             let mut found = Command::new(program);
@@ -73,23 +94,24 @@ impl System for LocalSystem {
         }
         // In a separate process group, programs that clean up after a test are not ended by Ctrl-C. Output goes to
         // files rather than pipes, because a program that stays in the background would keep a pipe open.
-        let kept = || create_output_file().map_err(|error| system_error(error.to_string()));
+        let kept = || create_output_file().map_err(io_error);
         let (stdout, stderr) = (kept()?, kept()?);
-        let copy = |file: &fs::File| file.try_clone().map_err(|error| system_error(error.to_string()));
+        let copy = |file: &fs::File| file.try_clone().map_err(io_error);
         command.process_group(0).stdin(Stdio::piped()).stdout(copy(&stdout)?).stderr(copy(&stderr)?);
-        let mut child = command.spawn().map_err(|error| system_error(error.to_string()))?;
+        let mut child = command.spawn().map_err(io_error)?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
                 // The program did not read its standard input.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                other => other.map_err(|error| system_error(error.to_string()))?,
+                other => other.map_err(io_error)?,
             }
         }
-        let status = child.wait().map_err(|error| system_error(error.to_string()))?;
+        let status = child.wait().map_err(io_error)?;
         if !status.success() {
             let stderr = read_output(stderr);
             let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-            return Err(system_error(last.trim().to_string()));
+            let message = last.trim().to_string();
+            return Err(system_error(ProgramFailure::Exit { status, message }));
         }
         Ok(read_output(stdout))
     }
@@ -193,7 +215,7 @@ pub(crate) mod fake {
             }
             self.commands.borrow_mut().push(shown.clone());
             if self.failing.iter().any(|begin| shown.starts_with(begin)) {
-                return Err(SystemError { command: shown, what: "no".into() });
+                return Err(SystemError { command: shown, failure: ProgramFailure::StillMounted });
             }
             for (_, path, text) in self.changing.iter().filter(|(begin, ..)| shown.starts_with(begin)) {
                 self.files.borrow_mut().insert(path.clone(), text.clone());

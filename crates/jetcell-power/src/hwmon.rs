@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::PowerError;
+use crate::error::{MeterError, PowerError};
 use crate::rapl::{read_number, sorted_entries};
 
 /// A power sensor in the hardware monitor (`hwmon`).
@@ -24,37 +24,30 @@ impl Hwmon {
     pub(crate) fn open(root: &Path, chip: Option<&str>) -> Result<Hwmon, PowerError> {
         if let Some(path) = chip.filter(|chip| chip.contains('/')).map(Path::new) {
             let file = if path.is_dir() { sensor_in(path) } else { Some(path.to_path_buf()) };
-            let file = file.ok_or_else(|| {
-                PowerError::meter("hwmon", format!("{} does not have a power sensor", path.display()))
-            })?;
+            let file = file.ok_or_else(|| PowerError::meter("hwmon", MeterError::NoSensorIn(path.into())))?;
             read_number(&file)?;
             return Ok(Hwmon { file });
         }
         let found = sensors(root);
-        let names = found.iter().map(|sensor| sensor.unique(&found)).collect::<Vec<_>>().join(", ");
+        let available = || found.iter().map(|sensor| sensor.unique(&found)).collect();
         let is_named = |sensor: &&PowerSensor| {
             chip.is_none_or(|chip| {
                 sensor.name == chip || sensor.directory == chip || sensor.unique(&found) == chip
             })
         };
         let fits: Vec<&PowerSensor> = found.iter().filter(is_named).collect();
-        let what = match (&fits[..], chip) {
+        let error = match (&fits[..], chip) {
             ([one], _) => {
                 read_number(&one.file)?;
                 return Ok(Hwmon { file: one.file.clone() });
             }
-            ([], None) => "this machine does not have a power sensor".to_string(),
-            ([], Some(chip)) => {
-                format!("no chip {chip} with a power sensor was found; available chips: {names}")
-            }
+            ([], None) => MeterError::NoSensor,
+            ([], Some(chip)) => MeterError::UnknownChip { chip: chip.into(), available: available() },
             ([first, ..], _) => {
-                format!(
-                    "several power sensors were found; choose one, for example hwmon={}: {names}",
-                    first.unique(&found)
-                )
+                MeterError::SeveralSensors { available: available(), first: first.unique(&found) }
             }
         };
-        Err(PowerError::meter("hwmon", what))
+        Err(PowerError::meter("hwmon", error))
     }
 
     /// Returns the power in watts.
@@ -116,8 +109,9 @@ mod tests {
         chip("hwmon1", "power_meter\n", "power1_average", "123500000\n");
         assert_eq!(Hwmon::open(root.path(), None).unwrap().read().unwrap(), 123.5);
         chip("hwmon2", "nvme\n", "power1_input", "4000000\n");
-        assert!(said(None).contains("choose one"));
-        assert!(said(Some("amd")).contains("power_meter, nvme"));
+        let advice = |chip| Hwmon::open(root.path(), chip).err().unwrap().advice().unwrap();
+        assert!(advice(None).contains("choose one"));
+        assert!(advice(Some("amd")).contains("power_meter, nvme"));
         assert_eq!(Hwmon::open(root.path(), Some("nvme")).unwrap().read().unwrap(), 4.0);
         fs::write(root.path().join("hwmon2/power1_input"), "?").unwrap();
         assert!(said(Some("nvme")).contains("not a number"));
@@ -133,7 +127,7 @@ mod tests {
             fs::write(directory.join("power1_input"), microwatts).unwrap();
             fs::write(directory.join("power2_input"), "1000000\n").unwrap();
         }
-        let said = Hwmon::open(root.path(), Some("nvme")).err().unwrap().to_string();
+        let said = Hwmon::open(root.path(), Some("nvme")).err().unwrap().advice().unwrap();
         assert!(said.contains("choose one, for example hwmon=hwmon3: hwmon3, hwmon7"), "{said}");
         assert_eq!(Hwmon::chips(root.path()), ["hwmon3", "hwmon7"]);
         let watts = |chip: &str| Hwmon::open(root.path(), Some(chip)).unwrap().read().unwrap();

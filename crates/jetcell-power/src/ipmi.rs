@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::error::PowerError;
+use crate::error::{MeterError, PowerError};
 
 /// The power meter in this machine's baseboard management controller, read over IPMI.
 pub struct Ipmi {
@@ -19,20 +19,17 @@ impl Ipmi {
 
     /// Returns the power in watts.
     pub(crate) fn read(&self) -> Result<f64, PowerError> {
-        let meter_error = |what: String| PowerError::meter("ipmi", what);
+        let meter_error = |error| PowerError::meter("ipmi", error);
         let output = Command::new(&self.program).args(["dcmi", "power", "reading"]).output();
-        let output = output.map_err(|error| {
-            meter_error(format!("failed to run {}: {error}; install the package ipmitool", self.program))
-        })?;
+        let output = output
+            .map_err(|error| meter_error(MeterError::NotStarted { program: self.program.clone(), error }))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(meter_error(format!(
-                "ipmitool failed: {}",
-                said.lines().next().unwrap_or("no reason given")
-            )));
+            let message = said.lines().next().unwrap_or("no reason given").into();
+            return Err(meter_error(MeterError::ProgramFailed { status: output.status, message }));
         }
         watts(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| meter_error("the controller does not measure power".to_string()))
+            .ok_or_else(|| meter_error(MeterError::NoControllerSensor))
     }
 }
 
@@ -57,7 +54,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let said = Ipmi::open("no-such-ipmitool").err().unwrap().to_string();
-        assert!(said.contains("install the package ipmitool"), "{said}");
+        let error = Ipmi::open("no-such-ipmitool").err().unwrap();
+        assert_eq!(error.advice().as_deref(), Some("install the package ipmitool"));
+        assert!(!error.is_temporary());
     }
 }

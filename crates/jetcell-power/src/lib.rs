@@ -19,7 +19,7 @@ mod rapl;
 mod scope;
 
 pub use energy::{EnergyEstimate, EnergyTariff};
-pub use error::PowerError;
-pub use meter::{MeterKind, MeterReading, PowerMeter, detect_meters};
+pub use error::{MeterError, PowerError, PowerLogError, PowerRowError};
+pub use meter::{MeterKind, MeterKindError, MeterReading, PowerMeter, detect_meters};
 pub use power_log::{EnergyUse, PowerLog, PowerRecorder};
-pub use scope::MeterScope;
+pub use scope::{MeterScope, ScopeError};

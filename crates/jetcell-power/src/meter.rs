@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
+#[cfg(not(feature = "plugs"))]
+use crate::error::MeterError;
 use crate::error::PowerError;
 use crate::hwmon::Hwmon;
 use crate::ipmi::Ipmi;
@@ -62,8 +66,7 @@ impl MeterKind {
             MeterKind::Plug(kind, address) => PowerMeter::Plug(SmartPlug::open(*kind, address)?),
             #[cfg(not(feature = "plugs"))]
             MeterKind::Plug(..) => {
-                let what = "this build does not support smart plugs; build it with `--features lab` or `--features full`";
-                return Err(PowerError::meter(self.to_string(), what));
+                return Err(PowerError::meter(self.to_string(), MeterError::PlugsNotSupported));
             }
         };
         Ok(meter)
@@ -82,10 +85,24 @@ impl fmt::Display for MeterKind {
     }
 }
 
-impl FromStr for MeterKind {
-    type Err = String;
+/// Error for text that is not a meter.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MeterKindError {
+    /// A smart plug without an address.
+    #[error("{name} requires an address, for example {name}=http://192.168.1.20", name = .0.name())]
+    NoAddress(PlugKind),
+    /// The text is not the name of a meter.
+    #[error(
+        "\"{0}\" is not a valid meter; use rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or \
+         shelly1=URL"
+    )]
+    Unknown(String),
+}
 
-    fn from_str(text: &str) -> Result<MeterKind, String> {
+impl FromStr for MeterKind {
+    type Err = MeterKindError;
+
+    fn from_str(text: &str) -> Result<MeterKind, MeterKindError> {
         let (kind, place) = match text.split_once('=') {
             Some((kind, place)) => (kind, Some(place.trim()).filter(|place| !place.is_empty())),
             None => (text, None),
@@ -95,13 +112,8 @@ impl FromStr for MeterKind {
             ("ipmi", _, None) => Ok(MeterKind::Ipmi),
             ("hwmon", _, name) => Ok(MeterKind::Hwmon(name.map(str::to_string))),
             (_, Some(plug), Some(address)) => Ok(MeterKind::Plug(plug, address.to_string())),
-            (_, Some(_), None) => {
-                Err(format!("{kind} requires an address, for example {kind}=http://192.168.1.20"))
-            }
-            _ => Err(format!(
-                "\"{text}\" is not a valid meter; use rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, \
-                 shelly=URL or shelly1=URL"
-            )),
+            (_, Some(plug), None) => Err(MeterKindError::NoAddress(plug)),
+            _ => Err(MeterKindError::Unknown(text.into())),
         }
     }
 }
@@ -177,7 +189,7 @@ mod tests {
             ("tasmota", "requires an address"),
             ("shelly=", "requires an address"),
         ] {
-            assert!(name.parse::<MeterKind>().unwrap_err().contains(said), "{name}");
+            assert!(name.parse::<MeterKind>().unwrap_err().to_string().contains(said), "{name}");
         }
     }
 }

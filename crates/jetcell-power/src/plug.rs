@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::error::PowerError;
+use crate::error::{MeterError, PowerError};
 use crate::plug_kind::PlugKind;
 
 /// Maximum time to wait for a response.
@@ -60,31 +60,33 @@ impl SmartPlug {
         let plug = SmartPlug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
         match plug.read()?.0 {
             watts if watts > 0.0 => Ok(plug),
-            _ => Err(plug.error(
-                "the plug reports 0 W: it does not have a meter, is switched off, or does not have a load",
-            )),
+            _ => Err(plug.error(MeterError::NoLoad)),
         }
     }
 
     /// Returns the power in watts, and the counter value in joules if the plug has a counter.
     pub(crate) fn read(&self) -> Result<(f64, Option<f64>), PowerError> {
-        let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
+        let answer = self.agent.get(&self.url).call().map_err(|error| self.error(error.into()))?;
         let answer = answer.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec();
-        let answer = answer.map_err(|error| self.error(&error.to_string()))?;
-        let answer: Value = serde_json::from_slice(&answer)
-            .map_err(|_| self.error("the response is not JSON; check which kind of plug it is"))?;
+        let answer = answer.map_err(|error| self.error(error.into()))?;
+        let answer: Value = serde_json::from_slice(&answer).map_err(|_| self.error(MeterError::NotJson))?;
         let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
-        let watts = watts.ok_or_else(|| {
-            self.error(
-                "the response does not contain a power value; the plug does not have a meter, or is a \
-                 different kind of plug",
-            )
-        })?;
+        let watts = watts.ok_or_else(|| self.error(MeterError::NoPowerValue))?;
         Ok((watts, self.kind.joules(&answer)))
     }
 
-    fn error(&self, what: &str) -> PowerError {
-        PowerError::meter(format!("{} {}", self.kind.name(), self.url), what)
+    fn error(&self, error: MeterError) -> PowerError {
+        PowerError::meter(format!("{} {}", self.kind.name(), self.url), error)
+    }
+}
+
+impl From<ureq::Error> for MeterError {
+    fn from(error: ureq::Error) -> MeterError {
+        match error {
+            ureq::Error::Io(error) => MeterError::Connection(error),
+            ureq::Error::StatusCode(status) => MeterError::HttpStatus(status),
+            other => MeterError::Request(other.to_string()),
+        }
     }
 }
 

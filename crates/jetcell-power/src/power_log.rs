@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::DateTime;
 
-use crate::error::PowerError;
+use crate::error::{PowerError, PowerLogError, PowerRowError};
 use crate::meter::MeterReading;
 use crate::scope::MeterScope;
 
@@ -82,20 +82,17 @@ struct PowerLogColumns {
 }
 
 impl PowerLogColumns {
-    fn from_headers(headers: &csv::StringRecord) -> Result<PowerLogColumns, String> {
+    fn from_headers(headers: &csv::StringRecord) -> Result<PowerLogColumns, PowerLogError> {
         let column_index = |name: &str| headers.iter().position(|header| header == name);
-        let lacks = |names: &str| {
-            format!(
-                "the log does not have a column {names}; use a log that has at least one of these columns"
-            )
-        };
         let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(column_index);
         let counter =
             column_index("joules").map(|at| (at, 1.0)).or_else(|| column_index("kwh").map(|at| (at, 3.6e6)));
         let watts = column_index("watts");
         match time {
-            None => Err(lacks("unix_ms, unix_seconds, time")),
-            Some(_) if watts.is_none() && counter.is_none() => Err(lacks("watts, joules, kwh")),
+            None => Err(PowerLogError::NoColumn("unix_ms, unix_seconds, time")),
+            Some(_) if watts.is_none() && counter.is_none() => {
+                Err(PowerLogError::NoColumn("watts, joules, kwh"))
+            }
             Some(time) => Ok(PowerLogColumns { time, watts, counter, scope: column_index("scope") }),
         }
     }
@@ -127,37 +124,39 @@ impl PowerLog {
         let io_error = |error| PowerError::Io { path: path.into(), error };
         // Opening a pipe would block until its other end is open.
         if !path.metadata().map_err(io_error)?.is_file() {
-            return Err(io_error(io::Error::other("the path is not a file; specify a regular file")));
+            return Err(PowerError::NotAFile(path.into()));
         }
         let file = File::open(path).map_err(io_error)?;
-        PowerLog::from_csv(path, file, scope).map_err(|what| PowerError::Log { path: path.into(), what })
+        PowerLog::from_csv(path, file, scope).map_err(|error| PowerError::Log { path: path.into(), error })
     }
 
-    fn from_csv(path: &Path, input: impl io::Read, scope: Option<MeterScope>) -> Result<PowerLog, String> {
+    fn from_csv(
+        path: &Path,
+        input: impl io::Read,
+        scope: Option<MeterScope>,
+    ) -> Result<PowerLog, PowerLogError> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
-        let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+        let headers = reader.headers()?.clone();
         let columns = PowerLogColumns::from_headers(&headers)?;
         let time = headers.get(columns.time).unwrap_or_default();
         let (mut scope, mut last_ms, mut rows) = (scope, None, 0);
         let mut power = columns.watts.map(|_| EnergySum::default());
         let mut counter = columns.counter.map(|_| EnergySum::default());
         let mut row = csv::StringRecord::new();
-        while reader.read_record(&mut row).map_err(|error| error.to_string())? {
-            let wrong =
-                |what: String| format!("line {}: {what}", row.position().map_or(0, csv::Position::line));
+        while reader.read_record(&mut row)? {
+            let line = row.position().map_or(0, csv::Position::line);
+            let wrong = |error| PowerLogError::Row { line, error };
             let cell = |at: usize| row.get(at).unwrap_or_default();
             let unix_ms = milliseconds(time, cell(columns.time))
-                .ok_or_else(|| wrong(format!("\"{}\" is not a valid time", cell(columns.time))))?;
+                .ok_or_else(|| wrong(PowerRowError::Time(cell(columns.time).into())))?;
             if last_ms.is_some_and(|last| unix_ms <= last) {
-                return Err(wrong(
-                    "the time is not after the time of the previous line; the clock jumped".into(),
-                ));
+                return Err(wrong(PowerRowError::TimeOrder));
             }
             last_ms = Some(unix_ms);
             let amount = |at: usize| {
                 let found: Option<f64> = cell(at).parse().ok();
                 let found = found.filter(|found| (0.0..=MAX_ENERGY).contains(found));
-                found.ok_or_else(|| wrong(format!("\"{}\" is not a valid power or energy value", cell(at))))
+                found.ok_or_else(|| wrong(PowerRowError::Value(cell(at).into())))
             };
             if let (Some(sum), Some(at)) = (&mut power, columns.watts) {
                 sum.add(unix_ms, amount(at)?, |before, watts, seconds| (before + watts) / 2.0 * seconds);
@@ -169,37 +168,26 @@ impl PowerLog {
                     }
                     // The counter was reset or has stopped, but the power can still be used.
                     _ if power.is_some() => counter = None,
-                    Ok(_) => {
-                        return Err(wrong(
-                            "the counter decreased; use the log before or after this line".into(),
-                        ));
-                    }
-                    Err(what) => return Err(what),
+                    Ok(_) => return Err(wrong(PowerRowError::CounterDecreased)),
+                    Err(error) => return Err(error),
                 }
             }
             if let Some(at) = columns.scope {
-                let named: MeterScope = cell(at).parse().map_err(wrong)?;
+                let named: MeterScope =
+                    cell(at).parse().map_err(|error| wrong(PowerRowError::UnknownScope(error)))?;
                 if *scope.get_or_insert(named) != named {
-                    return Err(wrong(format!(
-                        "the scope is {}, which differs from the specified scope",
-                        named.name()
-                    )));
+                    return Err(wrong(PowerRowError::OtherScope(named)));
                 }
             }
             rows += 1;
             if rows > MAX_ROWS {
-                return Err(format!("the log has more than {MAX_ROWS} rows; shorten it"));
+                return Err(PowerLogError::TooManyRows { limit: MAX_ROWS });
             }
         }
         if rows < 2 {
-            return Err(
-                "the log has fewer than two rows, but at least two are needed to compute the energy".into()
-            );
+            return Err(PowerLogError::TooFewRows);
         }
-        let scope = scope.ok_or(
-            "the log does not state what was measured; specify a scope: drive, enclosure, server or \
-             processor",
-        )?;
+        let scope = scope.ok_or(PowerLogError::NoScope)?;
         let points = |sum: Option<EnergySum>| sum.map(|sum| sum.points);
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
     }
@@ -220,7 +208,7 @@ impl PowerLog {
     /// tenth of the window.
     pub fn energy_between(&self, from_ms: i64, to_ms: i64) -> Result<EnergyUse, PowerError> {
         let used = match (&self.power, &self.counter) {
-            (None, None) => Err("the log does not contain any rows".into()),
+            (None, None) => Err(PowerLogError::NoRows),
             (None, Some(counter)) => self.energy_used(counter, true, from_ms, to_ms),
             (Some(power), None) => self.energy_used(power, false, from_ms, to_ms),
             (Some(power), Some(counter)) => match self.energy_used(counter, true, from_ms, to_ms) {
@@ -228,7 +216,7 @@ impl PowerLog {
                 _ => self.energy_used(power, false, from_ms, to_ms),
             },
         };
-        used.map_err(|what| PowerError::Log { path: self.path.clone(), what })
+        used.map_err(|error| PowerError::Log { path: self.path.clone(), error })
     }
 
     fn energy_used(
@@ -237,41 +225,35 @@ impl PowerLog {
         counted: bool,
         from_ms: i64,
         to_ms: i64,
-    ) -> Result<EnergyUse, String> {
+    ) -> Result<EnergyUse, PowerLogError> {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
-            return Err("the log does not contain any rows".into());
+            return Err(PowerLogError::NoRows);
         };
         let (first, last) = (first.unix_ms, last.unix_ms);
         let asked = to_ms.saturating_sub(from_ms);
         let seconds = asked as f64 / 1000.0;
         let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
         if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
-            return Err(format!(
-                "the log does not cover {:.1} s of the {seconds:.1} s window",
-                outside as f64 / 1000.0
-            ));
+            return Err(PowerLogError::NotCovered { outside: outside as f64 / 1000.0, window: seconds });
         }
         let (from_ms, to_ms) = (from_ms.max(first), to_ms.min(last));
         if from_ms >= to_ms {
-            return Err("the window is empty".into());
+            return Err(PowerLogError::EmptyWindow);
         }
         let seconds = (to_ms - from_ms) as f64 / 1000.0;
         let inside = || points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
         let gap = |pair: &[EnergyPoint]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
         if counted
             && self.scope == MeterScope::Processor
-            && let Some(unread) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
+            && let Some(gap) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
         {
-            return Err(format!(
-                "the counters were not read for {unread:.1} s, and can wrap after one minute, so the energy \
-                 is unknown; use the log before or after this gap"
-            ));
+            return Err(PowerLogError::CounterGap { gap });
         }
         let is_cut = |pair: &[EnergyPoint], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
         let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
         let gap = unknown.map(gap).fold(0.0, f64::max);
         if gap > seconds * MAX_GAP {
-            return Err(format!("the meter did not report for {gap:.1} s of a {seconds:.1} s window"));
+            return Err(PowerLogError::Gap { gap, window: seconds });
         }
         Ok(EnergyUse { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
     }
@@ -372,7 +354,7 @@ impl PowerRecorder {
 mod tests {
     use super::*;
 
-    fn log(text: &str) -> Result<PowerLog, String> {
+    fn log(text: &str) -> Result<PowerLog, PowerLogError> {
         PowerLog::from_csv("p.csv".as_ref(), text.as_bytes(), Some(MeterScope::Server))
     }
 
@@ -474,7 +456,7 @@ mod tests {
             assert!(found.contains(said), "{text:?}: {found}");
         }
         let unknown = PowerLog::from_csv("p.csv".as_ref(), &b"unix_ms,watts\n1,2\n2,2\n"[..], None);
-        assert!(unknown.unwrap_err().contains("specify a scope"));
+        assert!(unknown.unwrap_err().advice().unwrap().starts_with("specify a scope"));
     }
 
     #[test]

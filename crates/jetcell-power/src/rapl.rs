@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::PowerError;
+use crate::error::{MeterError, PowerError};
 
 /// A RAPL domain and its counter, which wraps around.
 struct RaplDomain {
@@ -43,13 +43,8 @@ impl Rapl {
             }
         }
         match (domains.is_empty(), refused) {
-            (_, Some(error)) => {
-                Err(PowerError::meter("rapl", format!("{error}; reading the counters requires root")))
-            }
-            (true, None) => Err(PowerError::meter(
-                "rapl",
-                "this machine does not expose RAPL counters; virtual machines usually do not have them",
-            )),
+            (_, Some(error)) => Err(PowerError::meter("rapl", MeterError::CounterNotRead(error.into()))),
+            (true, None) => Err(PowerError::meter("rapl", MeterError::NoCounters)),
             (false, None) => Ok(Rapl { domains, microjoules: 0 }),
         }
     }
@@ -78,7 +73,7 @@ pub(crate) fn sorted_entries(directory: &Path) -> Vec<PathBuf> {
 /// Parses the number in a kernel file.
 pub(crate) fn read_number(path: &Path) -> Result<u64, PowerError> {
     let text = fs::read_to_string(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
-    text.trim().parse().map_err(|_| PowerError::Log { path: path.into(), what: "not a number".into() })
+    text.trim().parse().map_err(|_| PowerError::NotANumber(path.into()))
 }
 
 #[cfg(test)]
@@ -120,6 +115,6 @@ mod tests {
         assert!(said.contains("does not expose RAPL counters"), "{said}");
         domain(root.path(), "intel-rapl:0", "package-0", 1);
         fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
-        assert!(Rapl::open(root.path()).err().unwrap().to_string().contains("requires root"));
+        assert!(Rapl::open(root.path()).err().unwrap().advice().unwrap().contains("requires root"));
     }
 }

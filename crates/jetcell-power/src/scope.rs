@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The equipment that a power meter measures. The energy covers the whole scope and cannot be attributed to a part of
 /// it.
@@ -51,13 +52,19 @@ impl fmt::Display for MeterScope {
     }
 }
 
-impl FromStr for MeterScope {
-    type Err = String;
+/// Error for text that is not the name of a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("\"{name}\" is not a valid scope; use drive, enclosure, server or processor")]
+pub struct ScopeError {
+    /// The text.
+    pub name: String,
+}
 
-    fn from_str(text: &str) -> Result<MeterScope, String> {
+impl FromStr for MeterScope {
+    type Err = ScopeError;
+
+    fn from_str(text: &str) -> Result<MeterScope, ScopeError> {
         let found = MeterScope::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| {
-            format!("\"{text}\" is not a valid scope; use drive, enclosure, server or processor")
-        })
+        found.ok_or_else(|| ScopeError { name: text.into() })
     }
 }

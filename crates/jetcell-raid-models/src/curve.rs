@@ -83,11 +83,7 @@ impl CurveAxis {
                 let derived = question.restore.is_none()
                     && (question.bandwidth.is_some() || question.rebuild_rate.is_some());
                 if !derived || question.capacity.is_none() {
-                    return Err(Error::Combination(
-                        "a curve over disk size requires times derived from the size; use --capacity, \
-                         --bandwidth and --load instead of --restore"
-                            .into(),
-                    ));
+                    return Err(Error::SizeHasNoEffect);
                 }
                 question.capacity = Some(Bytes::new(value * 1e12)?);
             }

@@ -1,8 +1,10 @@
 //! Errors for invalid inputs.
 
+use std::borrow::Cow;
+
 use jetcell_input::quantity::QuantityError;
 
-/// Error returned for an invalid input to a reliability calculation. The message says how to correct it.
+/// Error returned for an invalid input to a reliability calculation. [`Error::advice`] says how to correct it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A text is not a valid quantity.
@@ -12,7 +14,7 @@ pub enum Error {
     #[error("\"{0}\" is out of range")]
     NotFinite(String),
     /// The number is negative.
-    #[error("\"{0}\" is negative; rates, times and sizes cannot be negative")]
+    #[error("\"{0}\" is negative")]
     Negative(String),
     /// The number is zero where a positive number is required.
     #[error("{0} must be above zero")]
@@ -36,9 +38,7 @@ pub enum Error {
         most: u64,
     },
     /// A group is larger than the array.
-    #[error(
-        "a group of {group} drives is larger than the array of {array}; use more drives or a smaller group"
-    )]
+    #[error("a group of {group} drives is larger than the array of {array}")]
     GroupLargerThanArray {
         /// Number of drives in a group.
         group: u32,
@@ -58,7 +58,7 @@ pub enum Error {
     /// The model is for a different number of parities.
     #[error(
         "model {model} covers groups that survive {model_parities} failed drives, but {raid} survives \
-         {raid_parities}; use {fitting}"
+         {raid_parities}"
     )]
     ModelMismatch {
         /// Name of the model.
@@ -72,9 +72,58 @@ pub enum Error {
         /// Names of the models that fit the RAID type.
         fitting: &'static str,
     },
-    /// Two inputs determine the same number, or an input requires another input that is missing.
-    #[error("{0}")]
-    Combination(String),
+    /// Several inputs determine the same number.
+    #[error("{} are mutually exclusive", .0.join(" and "))]
+    Exclusive(Vec<&'static str>),
+    /// An input requires another input that is missing. Contains both.
+    #[error("{0} has no effect without {1}")]
+    NoEffect(&'static str, &'static str),
+    /// A rate of read errors without a read rate.
+    #[error("--error-rate requires a read rate")]
+    NoReadRate,
+    /// A curve over disk size, but the times do not depend on the size.
+    #[error("a curve over disk size requires times derived from the size")]
+    SizeHasNoEffect,
+    /// The number of years exceeds a limit. Contains both.
+    #[error("{0} years exceeds the maximum of {1}")]
+    TooManyYears(f64, f64),
+    /// The drives do not form whole groups.
+    #[error("{drives} drives cannot be divided into groups of {group}: {} are left over", .drives % .group)]
+    PartOfGroup {
+        /// Number of drives.
+        drives: u32,
+        /// Number of drives in a group.
+        group: u32,
+    },
+    /// A number is outside its limits. Contains its name, its value and the limits.
+    #[error("a {0} of {1} is not between {2}")]
+    OutsideLimits(&'static str, f64, &'static str),
+    /// A simulated life would have too many events.
+    #[error("a simulated lifetime would have too many events ({0:.0e})")]
+    TooManyEvents(f64),
+    /// Too many drives would be on order at any time.
+    #[error("{0:.0} drives would be on order at any time")]
+    TooManyOrders(f64),
+}
+
+impl Error {
+    /// What the user can do about it, for example `specify only one`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            Error::Negative(_) => "rates, times and sizes cannot be negative",
+            Error::Zero(_) => "correct this value",
+            Error::GroupLargerThanArray { .. } => "use more drives or a smaller group",
+            Error::ModelMismatch { fitting, .. } => return Some(format!("use {fitting}").into()),
+            Error::Exclusive(_) => "specify only one",
+            Error::NoReadRate => {
+                "use --read-rate (the published value is 1.35GB/h), or --bandwidth and --load"
+            }
+            Error::SizeHasNoEffect => "use --capacity, --bandwidth and --load instead of --restore",
+            Error::TooManyEvents(_) => "use the models without --monte-carlo",
+            Error::TooManyOrders(_) => "check the failure rate and the delivery time",
+            _ => return None,
+        }))
+    }
 }
 
 fn percent(part: &f64) -> String {

@@ -37,9 +37,7 @@ impl SpareDrives {
             return Hours::new(if self.count == 0 { self.delivery.get() } else { 0.0 });
         }
         if ordered > 1e5 {
-            return Err(Error::Combination(format!(
-                "{ordered:.0} drives would be on order at any time; check the failure rate and the delivery time"
-            )));
+            return Err(Error::TooManyOrders(ordered));
         }
         // The probabilities increase up to k = x, so the sum must not stop at a negligible term before that point.
         let spares = f64::from(self.count);

@@ -145,7 +145,7 @@ pub(crate) fn notes(test: &FilesystemComparison) -> Vec<String> {
     ];
     if test.too_few_turns {
         lines.push(format!(
-            "The time limit expired before {} turns completed; raise --longest.",
+            "The time limit expired before {} turns completed; raise --time-limit.",
             test.limits.fewest
         ));
     }

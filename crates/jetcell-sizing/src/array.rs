@@ -126,10 +126,7 @@ impl SizedArray {
             (disks, constraint, state) = (need.disks, need.busier_with, Some(need.state));
         }
         if disks.is_nan() || disks > MAX_DISKS {
-            return Err(SizingError(format!(
-                "{layout} of {} would need more than ten million disks: check the mailboxes and the disk",
-                disk.name
-            )));
+            return Err(SizingError::TooManyDisks { layout: layout.to_string(), disk: disk.name.clone() });
         }
         Ok(SizedArray { disks, disks_for_capacity, disks_for_load, constraint, state, rebuild_hours })
     }
@@ -147,11 +144,7 @@ fn disks_for(
     let latency = if degraded { storage.degraded_latency } else { storage.latency };
     let usable = disk.iops_at(latency.0);
     if usable < 1.0 {
-        return Err(SizingError(format!(
-            "disk \"{}\" does not respond within {} on average even at minimal load; use a faster disk or \
-             raise the latency",
-            disk.name, latency
-        )));
+        return Err(SizingError::SlowDisk { disk: disk.name.clone(), latency });
     }
     let costs = if degraded { layout.costs_degraded() } else { layout.costs_intact() };
     sheet.heading(format!("{layout} of {}: {state}", disk.name));

@@ -83,9 +83,9 @@ impl DiskCatalogue {
 
     /// Returns the disk with this name.
     pub fn find(&self, name: &str) -> Result<&CatalogueDisk, SizingError> {
-        self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| {
-            let known: Vec<_> = self.disks.iter().map(|disk| format!("\"{}\"", disk.name)).collect();
-            SizingError(format!("unknown disk \"{name}\"; disks in the catalogue: {}", known.join(", ")))
+        self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| SizingError::UnknownDisk {
+            name: name.into(),
+            known: self.disks.iter().map(|disk| disk.name.clone()).collect(),
         })
     }
 
@@ -97,9 +97,7 @@ impl DiskCatalogue {
 
 impl CatalogueDisk {
     fn check(&self) -> Result<(), SizingError> {
-        let wrong = |key: &str, value: f64, rule: &str| {
-            Err(SizingError(format!("disk \"{}\": {key} = {value} must be {rule}", self.name)))
-        };
+        let wrong = |key, value, rule| Err(SizingError::Disk { disk: self.name.clone(), key, value, rule });
         for (key, value) in [
             ("capacity", self.capacity.0),
             ("random_iops", self.random_iops),
@@ -137,7 +135,7 @@ mod tests {
         catalogue.add_file("mine.toml", &text).unwrap();
         assert_eq!(catalogue.disks().len(), before + 1);
         assert_eq!(catalogue.find("7.2k 2TB").unwrap().price, 91.0);
-        assert!(catalogue.find("none").unwrap_err().0.contains("\"SSD 3.84TB\""));
+        assert!(catalogue.find("none").unwrap_err().advice().unwrap().contains("\"SSD 3.84TB\""));
     }
 
     #[test]
@@ -150,7 +148,8 @@ mod tests {
             ("watts = 8.0", "wats = 8.0", "unknown key 'wats'; the nearest known key is 'watts'"),
         ] {
             let text = DEFAULT_DISKS.replacen(from, to, 1);
-            let mistake = DiskCatalogue::built_in().add_file("mine.toml", &text).unwrap_err().0;
+            let error = DiskCatalogue::built_in().add_file("mine.toml", &text).unwrap_err();
+            let mistake = format!("{error}; {}", error.advice().unwrap_or_default());
             assert!(mistake.contains(why), "{mistake}");
             assert!(!mistake.contains('\n'), "{mistake}");
         }

@@ -286,7 +286,9 @@ impl Config {
     /// Reads and checks a configuration. `file` is the file name to use in error messages.
     pub fn read(file: &str, text: &str) -> Result<Config, SizingError> {
         let config: Config = toml::parse(file, text)?;
-        config.check().map_err(|mistake| SizingError(format!("{file}: {mistake}")))?;
+        config
+            .check()
+            .map_err(|mistake| SizingError::File { file: file.into(), mistake: Box::new(mistake) })?;
         Ok(config)
     }
 
@@ -300,13 +302,14 @@ impl Config {
     /// Returns an error if the inputs cannot be sized. Called before the calculation.
     pub fn check(&self) -> Result<(), SizingError> {
         let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
-        let rule = |good: bool, what: String| if good { Ok(()) } else { Err(SizingError(what)) };
-        let within = |key: &str, value: f64, low: f64, high: f64| {
-            let good = (low..=high).contains(&value);
-            rule(good, format!("{key} = {value} must be between {low} and {high}"))
+        let rule = |good: bool, error: SizingError| if good { Ok(()) } else { Err(error) };
+        let within = |key: &str, value: f64, min: f64, max: f64| {
+            rule((min..=max).contains(&value), SizingError::Range { key: key.into(), value, min, max })
         };
-        let below_one =
-            |key: &str, share: Share| rule(share.0 < 1.0, format!("{key} = {share} must be less than 100%"));
+        let value = |good, key, text| rule(good, SizingError::Value { key, rule: text });
+        let share = |good, key, share, text| rule(good, SizingError::Share { key, share, rule: text });
+        let at_most_one = |key, of: Share| share(of.0 <= 1.0, key, of, "at most 100%");
+        let below_one = |key, of: Share| share(of.0 < 1.0, key, of, "less than 100%");
         within("mailboxes.count", m.count as f64, 1.0, 1e9)?;
         within("mailboxes.messages_per_day", m.messages_per_day, 0.0, 1e5)?;
         within("mailboxes.busier_factor", m.busier_factor, 0.0, 1e3)?;
@@ -314,69 +317,64 @@ impl Config {
         if let Some(iops) = m.iops {
             within("mailboxes.iops", iops, 0.0, 1e4)?;
         }
-        for (key, share) in
-            [("write_share", m.write_share.unwrap_or_default()), ("busier_share", m.busier_share)]
-        {
-            rule(share.0 <= 1.0, format!("mailboxes.{key} = {share} must be at most 100%"))?;
-        }
-        rule(m.quota.0 > 0.0, "mailboxes.quota must be more than 0".into())?;
+        at_most_one("mailboxes.write_share", m.write_share.unwrap_or_default())?;
+        at_most_one("mailboxes.busier_share", m.busier_share)?;
+        value(m.quota.0 > 0.0, "mailboxes.quota", "more than 0")?;
         within("servers.count", f64::from(s.count), 1.0, 1e4)?;
         within("servers.copies", f64::from(s.copies), 1.0, 16.0)?;
-        rule(s.copies <= s.count, {
-            format!(
-                "servers.copies = {} on {} servers: each copy must be on a separate server",
-                s.copies, s.count
-            )
-        })?;
-        rule(s.lost < s.count || s.count == 1, {
-            format!("servers.lost = {} of {}: at least one server must remain", s.lost, s.count)
-        })?;
-        rule(s.headroom.0 <= 10.0, format!("servers.headroom = {} must be at most 1000%", s.headroom))?;
+        rule(s.copies <= s.count, SizingError::Copies { copies: s.copies, servers: s.count })?;
+        let lost = SizingError::ServersLost { lost: s.lost, servers: s.count };
+        rule(s.lost < s.count || s.count == 1, lost)?;
+        share(s.headroom.0 <= 10.0, "servers.headroom", s.headroom, "at most 1000%")?;
         if let Some(count) = d.count {
             within("databases.count", f64::from(count), 1.0, 1e6)?;
         }
         within("databases.per_volume", f64::from(d.per_volume), 1.0, 1e4)?;
         below_one("databases.free", d.free)?;
-        rule(self.logs.moved.0 <= 1.0, format!("logs.moved = {} must be at most 100%", self.logs.moved))?;
+        at_most_one("logs.moved", self.logs.moved)?;
         within("logs.sequential_credit", self.logs.sequential_credit, 1.0, 100.0)?;
-        rule(self.network.peak_hour.0 <= 1.0, "network.peak_hour must be at most 100%".into())?;
+        value(self.network.peak_hour.0 <= 1.0, "network.peak_hour", "at most 100%")?;
         below_one("network.compression", self.network.compression)?;
-        rule(self.backup.stream.0 > 0.0 && self.backup.bus.0 > 0.0, {
-            "backup.stream and backup.bus must be more than 0".into()
-        })?;
+        let has_rates = self.backup.stream.0 > 0.0 && self.backup.bus.0 > 0.0;
+        value(has_rates, "backup.stream and backup.bus", "more than 0")?;
         within("backup.streams", f64::from(self.backup.streams), 1.0, 1e3)?;
         within("backup.parallel_replay", f64::from(self.backup.parallel_replay), 1.0, 1e3)?;
         self.storage.check()?;
         let c = &self.cost;
-        rule(c.currency.chars().count() <= 8 && !c.currency.contains(char::is_control), {
-            "cost.currency must be at most 8 characters, such as \"EUR\"".into()
-        })?;
+        let is_short = c.currency.chars().count() <= 8 && !c.currency.contains(char::is_control);
+        value(is_short, "cost.currency", "at most 8 characters, such as \"EUR\"")?;
         within("cost.tariff", c.tariff, 0.0, 1e6)?;
         within("cost.pue", c.pue, 1.0, 10.0)?;
         within("cost.years", c.years, 0.0, 100.0)?;
         within("cost.replacement_work", c.replacement_work, 0.0, 1e9)?;
-        rule(!self.test.dirs.is_empty(), "test.dirs must contain at least one directory".into())?;
-        rule(self.test.duration.0 >= 1.0, "test.duration must be at least 1s".into())?;
+        let no_dirs = SizingError::Empty { key: "test.dirs", content: "at least one directory" };
+        rule(!self.test.dirs.is_empty(), no_dirs)?;
+        value(self.test.duration.0 >= 1.0, "test.duration", "at least 1s")?;
         within("test.threads", f64::from(self.test.threads), 1.0, 4096.0)
     }
 }
 
 impl StorageConfig {
     fn check(&self) -> Result<(), SizingError> {
-        let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(SizingError(what.into())) };
-        rule(!self.disks.is_empty(), "storage.disks must contain the name of at least one disk")?;
-        rule(
-            !self.layouts.is_empty(),
-            "storage.layouts must contain at least one array, such as { raid = \"raid10\" }",
-        )?;
-        rule(!self.states.is_empty(), "storage.states must contain at least \"normal\"")?;
-        rule(self.latency.0 > 0.0 && self.degraded_latency.0 > 0.0, "latency must be more than 0")?;
-        rule(self.rebuild_share.0 > 0.0 && self.rebuild_share.0 < 1.0, {
-            "storage.rebuild_share must be above 0% and below 100%"
-        })?;
-        rule(self.formatted.0 > 0.0 && self.formatted.0 <= 1.0, {
-            "storage.formatted must be above 0% and at most 100%"
-        })?;
+        for (is_empty, key, content) in [
+            (self.disks.is_empty(), "storage.disks", "the name of at least one disk"),
+            (self.layouts.is_empty(), "storage.layouts", "at least one array, such as { raid = \"raid10\" }"),
+            (self.states.is_empty(), "storage.states", "at least \"normal\""),
+        ] {
+            if is_empty {
+                return Err(SizingError::Empty { key, content });
+            }
+        }
+        let (rebuild, formatted) = (self.rebuild_share.0, self.formatted.0);
+        for (is_met, key, rule) in [
+            (self.latency.0 > 0.0 && self.degraded_latency.0 > 0.0, "latency", "more than 0"),
+            (rebuild > 0.0 && rebuild < 1.0, "storage.rebuild_share", "above 0% and below 100%"),
+            (formatted > 0.0 && formatted <= 1.0, "storage.formatted", "above 0% and at most 100%"),
+        ] {
+            if !is_met {
+                return Err(SizingError::Value { key, rule });
+            }
+        }
         self.layouts.iter().chain([&self.log_layout]).try_for_each(GroupLayout::check)
     }
 }

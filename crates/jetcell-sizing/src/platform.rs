@@ -89,12 +89,10 @@ impl Platform {
     /// Returns the built-in platform with this name.
     pub fn named(name: &str) -> Result<Platform, SizingError> {
         let platforms = all();
-        platforms.get(name).cloned().ok_or_else(|| {
-            let known: Vec<_> = platforms.keys().map(String::as_str).collect();
-            let hint = nearest(name, known.iter().copied())
-                .map(|near| format!("; did you mean \"{near}\"?"))
-                .unwrap_or_default();
-            SizingError(format!("unknown platform \"{name}\"{hint} (known: {})", known.join(", ")))
+        platforms.get(name).cloned().ok_or_else(|| SizingError::UnknownPlatform {
+            name: name.into(),
+            nearest: nearest(name, platforms.keys().map(String::as_str)).map(str::to_owned),
+            known: platforms.keys().cloned().collect(),
         })
     }
 
@@ -110,7 +108,7 @@ impl Platform {
                 _ => (0.0..=1e9).contains(&value),
             };
             if !good {
-                return Err(SizingError(format!("platform_changes.{name} = {value} is out of range")));
+                return Err(SizingError::Platform { name, value });
             }
         }
         Ok(())
@@ -140,12 +138,12 @@ mod tests {
         let changed = base.clone().with(&changes);
         assert_eq!(changed, Platform { maintenance_mb_s: 2.28, ..base });
         let negative = changed.with(&PlatformChanges { passive_io: Some(-1.0), ..Default::default() });
-        assert!(negative.check().unwrap_err().0.contains("passive_io = -1"));
+        assert!(negative.check().unwrap_err().to_string().contains("passive_io = -1"));
     }
 
     #[test]
     fn an_unknown_platform_name_suggests_the_most_similar_one() {
-        let mistake = Platform::named("exchange-2031").unwrap_err().0;
+        let mistake = Platform::named("exchange-2031").unwrap_err().advice().unwrap();
         assert!(mistake.contains("did you mean \"exchange-2013\""), "{mistake}");
     }
 }

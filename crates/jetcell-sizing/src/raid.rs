@@ -114,25 +114,22 @@ impl GroupLayout {
 
     /// Returns an error if the group is not valid.
     pub fn check(&self) -> Result<(), SizingError> {
+        let range = |key: &str, value, min, max| SizingError::Range {
+            key: format!("{}: {key}", self.raid),
+            value,
+            min,
+            max,
+        };
         if self.raid.is_mirror() && self.data_disks.is_some_and(|disks| disks != 1) {
-            return Err(SizingError(format!(
-                "{}: data_disks applies only to parity groups; remove it",
-                self.raid
-            )));
+            return Err(SizingError::DataDisksOfMirror { raid: self.raid });
         }
         if !(1..=255).contains(&self.data_disks()) || (self.raid == RaidKind::Raid5 && self.data_disks() < 2)
         {
-            let least = if self.raid == RaidKind::Raid5 { 2 } else { 1 };
-            let disks = self.data_disks();
-            return Err(SizingError(format!(
-                "{}: data_disks = {disks} must be between {least} and 255",
-                self.raid
-            )));
+            let min = if self.raid == RaidKind::Raid5 { 2.0 } else { 1.0 };
+            return Err(range("data_disks", self.data_disks().into(), min, 255.0));
         }
         match self.write_ratio {
-            Some(ratio) if !(0.01..=100.0).contains(&ratio) => {
-                Err(SizingError(format!("{}: write_ratio = {ratio} must be between 0.01 and 100", self.raid)))
-            }
+            Some(ratio) if !(0.01..=100.0).contains(&ratio) => Err(range("write_ratio", ratio, 0.01, 100.0)),
             _ => Ok(()),
         }
     }

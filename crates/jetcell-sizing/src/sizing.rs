@@ -87,7 +87,7 @@ pub fn size(config: &Config, catalogue: &DiskCatalogue) -> Result<SizingResult, 
 fn check_finite(sheet: &CalculationSheet) -> Result<(), SizingError> {
     match sheet.first_invalid() {
         None => Ok(()),
-        Some(name) => Err(SizingError(format!("{name} is out of range; check the configuration for errors"))),
+        Some(name) => Err(SizingError::NotFinite { name: name.into() }),
     }
 }
 

@@ -22,16 +22,11 @@ pub fn test_config(
     let load = demand.load(SystemState::ServerLost);
     let databases = demand.database_copies_per_server;
     if databases > MAX_DATABASES {
-        return Err(SizingError(format!(
-            "a test supports at most {MAX_DATABASES} databases but a server would have {databases}; use \
-             larger databases"
-        )));
+        return Err(SizingError::TooManyDatabases { databases, max: MAX_DATABASES });
     }
     let target = load.database_reads + load.database_writes;
     if target <= 0.0 {
-        return Err(SizingError(
-            "the server has no database I/O to test; raise mailboxes.messages_per_day".into(),
-        ));
+        return Err(SizingError::NoIo);
     }
     let directories = |all: &[String]| {
         let used: Vec<_> = all.iter().take(databases as usize).map(|dir| format!("{dir:?}")).collect();

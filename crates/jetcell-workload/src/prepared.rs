@@ -21,10 +21,11 @@ use std::time::Duration;
 
 use jetcell_vfs::{create_private_directory, open_or_create, parent_directory, sync_directory, sync_file};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::layout::InstancePlan;
 use crate::profile::ResetMethod;
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::state_file::{StateFile, absolute};
 
 /// Name of the marker file, in the first database's directory.
@@ -46,6 +47,44 @@ const COPY_BUFFER_BYTES: usize = 4 << 20;
 
 /// Interval between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Reason why databases were not preserved or restored.
+#[derive(Debug, Error)]
+pub enum PreservedStateError {
+    /// A file or directory cannot be read or written.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// Path of the file or directory.
+        path: PathBuf,
+        /// Error from the operating system.
+        #[source]
+        error: io::Error,
+    },
+    /// The database to be copied does not exist.
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    /// The file system cannot share blocks between files.
+    #[error("{}: the file system cannot share blocks ({error})", .path.display())]
+    NoSharedBlocks {
+        /// The file that would share blocks.
+        path: PathBuf,
+        /// Error from the operating system.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl PreservedStateError {
+    /// What the user can do about it.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        matches!(self, PreservedStateError::NoSharedBlocks { .. })
+            .then_some("use --reset copy, or btrfs, or xfs with reflink=1")
+    }
+}
+
+fn io_error_at(path: &Path) -> impl Fn(io::Error) -> PreservedStateError {
+    move |error| PreservedStateError::Io { path: path.into(), error }
+}
 
 /// Outcome of copying files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +110,10 @@ impl PreparedState {
         let Some(prepared) = STATE_FILE.read::<PreparedState>(dir)? else { return Ok(None) };
         match prepared.version {
             VERSION => Ok(Some(prepared)),
-            _ => fail_start(format!(
-                "{} was written by a different version of jetcell; {}",
-                dir.join(MARKER_FILE).display(),
-                STATE_FILE.advice
-            )),
+            _ => {
+                let path = dir.join(MARKER_FILE);
+                Err(StartError::OtherVersion { path, advice: STATE_FILE.advice })
+            }
         }
     }
 
@@ -94,13 +132,8 @@ impl PreparedState {
             all.iter().map(|one| (absolute(&one.database), absolute(&one.log_dir))).collect()
         };
         if places(&self.instances) != places(instances) {
-            return fail_start(format!(
-                "the preserved state has {} databases, but their paths differ from the {} databases of this \
-                 run; use the same --databases, --dir and --log-dir, or prepare the databases again with \
-                 --force",
-                self.instances.len(),
-                instances.len()
-            ));
+            let (preserved, databases) = (self.instances.len(), instances.len());
+            return Err(StartError::OtherDatabases { preserved, databases });
         }
         Ok(instances.iter().map(preserved_paths).collect())
     }
@@ -125,8 +158,8 @@ pub(crate) fn preserve(
     instances: &[InstancePlan],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<FileCopyOutcome, String> {
-    remove(dir, instances).map_err(|error| format!("{}: {error}", dir.display()))?;
+) -> Result<FileCopyOutcome, PreservedStateError> {
+    remove(dir, instances).map_err(io_error_at(dir))?;
     let pairs: Vec<_> =
         instances.iter().map(|instance| (instance.clone(), preserved_paths(instance))).collect();
     if copy_all(&pairs, method, progress)? == FileCopyOutcome::Stopped {
@@ -134,9 +167,7 @@ pub(crate) fn preserve(
     }
     let prepared =
         PreparedState { version: VERSION, instances: all_absolute(instances), putting_back: false };
-    STATE_FILE
-        .write(dir, &prepared)
-        .map_err(|error| format!("{}: {error}", dir.join(MARKER_FILE).display()))?;
+    STATE_FILE.write(dir, &prepared).map_err(io_error_at(&dir.join(MARKER_FILE)))?;
     Ok(FileCopyOutcome::Done)
 }
 
@@ -147,12 +178,10 @@ pub(crate) fn restore(
     instances: &[InstancePlan],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<FileCopyOutcome, String> {
+) -> Result<FileCopyOutcome, PreservedStateError> {
     let note = |putting_back: bool| {
         let prepared = PreparedState { version: VERSION, instances: all_absolute(instances), putting_back };
-        STATE_FILE
-            .write(dir, &prepared)
-            .map_err(|error| format!("{}: {error}", dir.join(MARKER_FILE).display()))
+        STATE_FILE.write(dir, &prepared).map_err(io_error_at(&dir.join(MARKER_FILE)))
     };
     note(true)?;
     let pairs: Vec<_> =
@@ -212,7 +241,7 @@ fn copy_all(
     pairs: &[(InstancePlan, InstancePlan)],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<FileCopyOutcome, String> {
+) -> Result<FileCopyOutcome, PreservedStateError> {
     let len = |file: &PathBuf| file.metadata().map_or(0, |file| file.len());
     let bytes = |one: &InstancePlan| files_of(one).map_or(0, |files| files.iter().map(len).sum::<u64>());
     let total = pairs.iter().map(|(from, _)| bytes(from)).sum();
@@ -254,18 +283,14 @@ fn copy_one(
     method: ResetMethod,
     stopped: &AtomicBool,
     done: &AtomicU64,
-) -> Result<(), String> {
-    let io_error_at = |path: &Path| {
-        let shown = path.display().to_string();
-        move |error: io::Error| format!("{shown}: {error}")
-    };
+) -> Result<(), PreservedStateError> {
     let directories = [parent_directory(&to.database), &to.log_dir];
     for directory in directories {
         create_private_directory(directory).map_err(io_error_at(directory))?;
     }
     // Without this check, if no state was preserved, the database's own files would be removed below.
     if !from.database.is_file() {
-        return Err(format!("{} does not exist", from.database.display()));
+        return Err(PreservedStateError::Missing(from.database.clone()));
     }
     let sources = files_of(from).map_err(io_error_at(&from.log_dir))?;
     let is_database = |file: &Path, one: &InstancePlan| file == one.database;
@@ -284,7 +309,7 @@ fn copy_one(
         } else {
             to.log_dir.join(source.file_name().unwrap_or_default())
         };
-        copy_file(&source, &target, method, stopped, done).map_err(io_error_at(&target))?;
+        copy_file(&source, &target, method, stopped, done)?;
     }
     for directory in directories {
         sync_directory(directory).map_err(io_error_at(directory))?;
@@ -300,40 +325,40 @@ fn copy_file(
     method: ResetMethod,
     stopped: &AtomicBool,
     done: &AtomicU64,
-) -> io::Result<()> {
-    let mut from = File::open(source)?;
-    let len = from.metadata()?.len();
-    let mut to = open_or_create(target)?;
+) -> Result<(), PreservedStateError> {
+    let io_error = io_error_at(target);
+    let mut from = File::open(source).map_err(&io_error)?;
+    let len = from.metadata().map_err(&io_error)?.len();
+    let mut to = open_or_create(target).map_err(&io_error)?;
     match method {
         ResetMethod::Snapshot => {
             // Otherwise, blocks past the end of the source would remain.
-            to.set_len(0)?;
-            rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| {
-                io::Error::other(format!(
-                    "the file system cannot share blocks ({error}); use --reset copy, or btrfs, or xfs with reflink=1"
-                ))
+            to.set_len(0).map_err(&io_error)?;
+            rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| PreservedStateError::NoSharedBlocks {
+                path: target.into(),
+                error: error.into(),
             })?;
             done.fetch_add(len, Ordering::Relaxed);
         }
         ResetMethod::Copy => {
             let (mut buffer, mut at) = (vec![0; COPY_BUFFER_BYTES], 0);
-            to.set_len(len)?;
-            from.seek(SeekFrom::Start(0))?;
+            to.set_len(len).map_err(&io_error)?;
+            from.seek(SeekFrom::Start(0)).map_err(&io_error)?;
             while !stopped.load(Ordering::Relaxed) {
-                let read = from.read(&mut buffer)?;
+                let read = from.read(&mut buffer).map_err(&io_error)?;
                 if read == 0 {
                     break;
                 }
-                to.write_all(&buffer[..read])?;
+                to.write_all(&buffer[..read]).map_err(&io_error)?;
                 at += read as u64;
                 done.fetch_add(read as u64, Ordering::Relaxed);
             }
             if at != len && !stopped.load(Ordering::Relaxed) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                return Err(io_error(io::ErrorKind::UnexpectedEof.into()));
             }
         }
     }
-    sync_file(&to)?;
+    sync_file(&to).map_err(&io_error)?;
     // The next run must not find the files in the kernel's page cache.
     for file in [&from, &to] {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
@@ -410,13 +435,16 @@ mod tests {
             (last, calls) = ((done, total), calls + 1);
             true
         };
-        assert_eq!(preserve(dir.path(), &instances, method, &mut progress), Ok(FileCopyOutcome::Done));
+        assert_eq!(preserve(dir.path(), &instances, method, &mut progress).unwrap(), FileCopyOutcome::Done);
         let bytes: usize = before.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(last.1, bytes as u64);
         assert!(calls > 0);
         for _ in 0..3 {
             change(dir.path());
-            assert_eq!(restore(dir.path(), &instances, method, &mut |_, _| true), Ok(FileCopyOutcome::Done));
+            assert_eq!(
+                restore(dir.path(), &instances, method, &mut |_, _| true).unwrap(),
+                FileCopyOutcome::Done
+            );
             assert_eq!(contents(dir.path()), before);
         }
         let prepared = PreparedState::read(dir.path()).unwrap().unwrap();
@@ -429,7 +457,7 @@ mod tests {
             prepared.preserved_instances(&elsewhere).unwrap_err().to_string().contains("their paths differ")
         );
         remove(dir.path(), &instances).unwrap();
-        assert_eq!(PreparedState::read(dir.path()), Ok(None));
+        assert_eq!(PreparedState::read(dir.path()).unwrap(), None);
         assert!(!kept[0].database.exists());
         assert_eq!(contents(dir.path()), before);
     }
@@ -438,21 +466,21 @@ mod tests {
     fn an_incomplete_saved_state_is_ignored() {
         let (dir, instances) = filled();
         assert_eq!(
-            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false),
-            Ok(FileCopyOutcome::Stopped)
+            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false).unwrap(),
+            FileCopyOutcome::Stopped
         );
-        assert_eq!(PreparedState::read(dir.path()), Ok(None));
+        assert_eq!(PreparedState::read(dir.path()).unwrap(), None);
         // Files left over from an interrupted attempt are replaced.
         let left = dir.path().join("prepared/log001/E0000000009.log");
         fs::create_dir_all(left.parent().unwrap()).unwrap();
         fs::write(&left, b"old").unwrap();
         assert_eq!(
-            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
-            Ok(FileCopyOutcome::Done)
+            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap(),
+            FileCopyOutcome::Done
         );
         assert!(PreparedState::read(dir.path()).unwrap().is_some() && !left.exists());
         fs::write(dir.path().join(MARKER_FILE), "{").unwrap();
-        assert!(PreparedState::read(dir.path()).unwrap_err().to_string().contains("--force"));
+        assert!(PreparedState::read(dir.path()).unwrap_err().advice().unwrap().contains("--force"));
     }
 
     #[test]
@@ -462,19 +490,19 @@ mod tests {
         preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap();
         change(dir.path());
         let stopped = restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false);
-        assert_eq!(stopped, Ok(FileCopyOutcome::Stopped));
+        assert_eq!(stopped.unwrap(), FileCopyOutcome::Stopped);
         assert!(PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
         assert_eq!(
-            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
-            Ok(FileCopyOutcome::Done)
+            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap(),
+            FileCopyOutcome::Done
         );
         assert!(!PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
         assert_eq!(contents(dir.path()), before);
         // A missing preserved file must cause an error.
         fs::remove_dir_all(dir.path().join("prepared")).unwrap();
         assert_eq!(
-            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
-            Err(format!("{} does not exist", dir.path().join("prepared").join(NAMES[0]).display()))
+            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap_err().to_string(),
+            format!("{} does not exist", dir.path().join("prepared").join(NAMES[0]).display())
         );
         assert!(PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
     }
@@ -485,12 +513,12 @@ mod tests {
         let before = contents(dir.path());
         let kept = preserve(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);
         if can_share_blocks(dir.path()) {
-            assert_eq!(kept, Ok(FileCopyOutcome::Done));
+            assert_eq!(kept.unwrap(), FileCopyOutcome::Done);
             change(dir.path());
             restore(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
             assert_eq!(contents(dir.path()), before);
         } else {
-            assert!(kept.unwrap_err().contains("--reset copy"));
+            assert!(kept.unwrap_err().advice().unwrap().contains("--reset copy"));
         }
     }
 }

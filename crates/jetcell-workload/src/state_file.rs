@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use jetcell_input::error_line;
 use jetcell_vfs::{open_trusted_input, replace_output, sync_directory};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::profile::{ConfigurationError, Profile};
+use crate::profile::Profile;
 use crate::start_error::StartError;
 
 /// A type of state file.
@@ -26,16 +25,13 @@ impl StateFile {
     /// Reads the file from a directory. Returns `None` if it does not exist.
     pub(crate) fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<Option<T>, StartError> {
         let path = dir.join(self.name);
-        let start_error = |what: String| {
-            StartError::new(ConfigurationError::new(format!("{}{what}", path.display())).to_string())
-        };
         let mut bytes = Vec::new();
         match open_trusted_input(&path).and_then(|file| file.take(self.max_bytes).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(start_error(format!(": cannot be read: {error}"))),
+            Err(error) => return Err(StartError::StateFile { path, error }),
         }
-        let damaged = |error| start_error(format!(" is damaged ({}); {}", error_line(&error), self.advice));
+        let damaged = |error| StartError::DamagedStateFile { path, error, advice: self.advice };
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 

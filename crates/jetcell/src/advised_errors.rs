@@ -19,7 +19,7 @@ impl Advise for ese_engine::Error {
             ese_engine::Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
                 "use --map OLD=NEW to specify the location of a database"
             }
-            _ => return None,
+            error => return error.advice(),
         }))
     }
 
@@ -29,6 +29,13 @@ impl Advise for ese_engine::Error {
 }
 
 impl Advise for BackupError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            BackupError::Engine(error) => Advise::advice(error),
+            error => error.advice(),
+        }
+    }
+
     fn jet_code(&self) -> Option<(i32, &'static str)> {
         self.jet_error()
     }
@@ -37,8 +44,9 @@ impl Advise for BackupError {
 impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
-            CopyError::Engine(error) => error.advice(),
-            _ => None,
+            CopyError::Engine(error) => Advise::advice(error),
+            CopyError::Backup(error) => Advise::advice(error),
+            error => error.advice(),
         }
     }
 
@@ -51,9 +59,65 @@ impl Advise for CopyError {
     }
 }
 
+/// Implements [`Advise`] for errors that have a method `advice`.
+macro_rules! advised {
+    ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
+        $($(#[$attribute])* impl Advise for $error {
+            fn advice(&self) -> Option<Cow<'static, str>> {
+                self.advice()
+            }
+        })*
+    };
+}
+
+advised!(
+    jetcell_dump::DumpError,
+    jetcell_input::OptionValueError,
+    jetcell_input::toml::TomlError,
+    jetcell_power::PowerError,
+    jetcell_workload::RunError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::RankError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::ResumeError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::bus::BusError,
+    #[cfg(feature = "fleet")]
+    jetcell_fleet::nats_server::NatsServerError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::EraseError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drive::DriveTestError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drive::TargetError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::drives::DriveListError,
+    #[cfg(feature = "lab")]
+    jetcell_durability::JournalError,
+    #[cfg(feature = "lab")]
+    jetcell_lab::filesystems::SpecificationError,
+    #[cfg(feature = "arrays")]
+    jetcell_array::ArrayError,
+    #[cfg(feature = "arrays")]
+    jetcell_disk_simulation::InvalidConfig,
+    #[cfg(any(feature = "arrays", feature = "sizing"))]
+    jetcell_raid_models::Error,
+    #[cfg(feature = "sizing")]
+    jetcell_sizing::SizingError,
+);
+
+#[cfg(feature = "lab")]
+mod lab {
+    use crate::outcome::Advise;
+
+    impl Advise for jetcell_lab::SystemError {}
+    impl Advise for jetcell_durability::WriteError {}
+    impl Advise for jetcell_lab::filesystems::MakeError {}
+}
+
 /// Implements [`Advise`] for errors whose text contains the advice.
 macro_rules! advised_by_text {
-    ($($error:ty),*) => {
+    ($($error:ty),* $(,)?) => {
         $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
                 remedy(&self.to_string()).map(Cow::Borrowed)
@@ -63,9 +127,23 @@ macro_rules! advised_by_text {
 }
 
 advised_by_text!(
-    jetcell_dump::DumpError,
     jetcell_export::ExportError,
+    jetcell_export::UnknownFormat,
+    jetcell_input::quantity::QuantityError,
+    jetcell_remote::RemoteError,
+    jetcell_remote::ServeError,
     jetcell_report::RunReadError,
-    jetcell_workload::RunError,
-    jetcell_workload::ConfigurationError
+    jetcell_report::esrp::SourceError,
+    jetcell_workload::ConfigurationError,
+    jetcell_workload::result::NoMeasuredWindow,
 );
+
+/// The text of most errors contains an example.
+impl Advise for jetcell_workload::ParseError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
+    }
+}
+
+#[cfg(feature = "lab")]
+advised_by_text!(jetcell_lab::fragmentation::FileMapError,);

@@ -6,11 +6,8 @@ use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines
 use jetcell_report::fold;
 
 use crate::colour::colour_verdicts;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::CommandError;
 pub use crate::terminal::{print_note, width};
-
-/// Exit status of a process that ended because of a closed pipe, as reported by shells: 128 plus SIGPIPE.
-pub const PIPE_CLOSED_STATUS: i32 = 141;
 
 /// Prints text to standard output. Control characters in the text are escaped.
 pub fn print(text: &str) {
@@ -46,24 +43,14 @@ pub fn print_json_or_text(is_json: bool, text: &str) {
 /// Prints text that was generated entirely by this program, and may therefore include escape sequences.
 ///
 /// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
-/// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error.
+/// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error. The exit is
+/// immediate, because threads of a load or a check may be printing.
 pub fn print_unescaped(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         drop(out);
-        std::process::exit(exit_status(&error));
+        std::process::exit(CommandError::from_output(&error).print() as i32);
     }
-}
-
-/// Returns the exit status for a standard output error. The error is reported unless the pipe was closed.
-pub fn exit_status(error: &io::Error) -> i32 {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return PIPE_CLOSED_STATUS;
-    }
-    print_error(format!(
-        "could not write to standard output: {error}; free some space, or write to a different location"
-    ));
-    CommandOutcome::CouldNotRun as i32
 }
 
 /// Creates a writer for human-readable text: control characters are escaped, and lines are wrapped like those of

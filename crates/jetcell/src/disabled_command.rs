@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandResult};
 
 /// Placeholder for a command whose feature is disabled. It accepts all arguments, so that every use of the command
 /// explains how to get it.
@@ -17,16 +17,14 @@ pub struct DisabledCommand {
 
 impl DisabledCommand {
     /// Explains how to get the command `name`.
-    pub fn run(self, name: &str, feature: &str) -> CommandOutcome {
-        CommandOutcome::could_not_run(disabled_feature_error(&format!("jetcell {name}"), feature))
+    pub fn run(self, name: &str, feature: &str) -> CommandResult {
+        Err(disabled_feature_error(&format!("jetcell {name}"), feature))
     }
 }
 
 /// Returns an error that explains how to get `what`.
 pub fn disabled_feature_error(what: &str, feature: &str) -> CommandError {
-    format!(
-        "{what} is not part of this build; build it with `cargo install --path crates/jetcell --features {feature}`, or \
-         `--features full` for everything"
-    )
-    .into()
+    CommandError::new(format_args!("{what} is not part of this build")).advise(format!(
+        "build it with `cargo install --path crates/jetcell --features {feature}`, or `--features full` for everything"
+    ))
 }

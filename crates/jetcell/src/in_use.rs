@@ -4,21 +4,17 @@ use std::path::Path;
 
 use jetcell_vfs::is_locked;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Fails if one of the files is in use, unless `anyway` is true.
-pub fn check_not_in_use<'p>(
-    paths: impl IntoIterator<Item = &'p Path>,
-    anyway: bool,
-) -> Result<(), CommandError> {
+pub fn check_not_in_use<'p>(paths: impl IntoIterator<Item = &'p Path>, anyway: bool) -> CommandResult<()> {
     // A file that cannot be opened is reported when it is read.
     let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
     used.map_or(Ok(()), |path| {
-        Err(format!(
-            "{} is in use by another process, and its pages may change while they are being read; stop that \
-             process, or add --anyway",
+        Err(CommandError::new(format_args!(
+            "{} is in use by another process, and its pages may change while they are being read",
             path.display()
-        )
-        .into())
+        ))
+        .advise("stop that process, or add --anyway"))
     })
 }

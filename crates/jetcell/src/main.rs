@@ -7,6 +7,7 @@
 
 mod advised_errors;
 mod colour;
+mod command_line_error;
 mod commands;
 mod console;
 mod decompressing_vfs;
@@ -14,7 +15,6 @@ mod decompressing_vfs;
 mod disabled_command;
 mod in_use;
 mod live;
-mod measured_window;
 mod os_advice;
 mod outcome;
 mod process_requirements;
@@ -26,10 +26,11 @@ mod version;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
 use jetcell_vfs::report_file_size_limit;
 
 use crate::colour::Colour;
+use crate::command_line_error::command_line_error;
 use crate::commands::activate::ActivateArgs;
 use crate::commands::backup::BackupArgs as MakeBackup;
 use crate::commands::check::CheckArgs;
@@ -58,7 +59,7 @@ use crate::commands::serve::ServeArgs;
 #[cfg(feature = "sizing")]
 use crate::commands::size::SizeArgs;
 use crate::commands::test::TestCommand;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::{CommandOutcome, CommandResult};
 use crate::process_requirements::ProcessRequirements;
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
@@ -179,41 +180,61 @@ impl JetcellCommand {
             _ => ProcessRequirements::ThreadsAndMemory,
         }
     }
+
+    fn run(self) -> CommandResult {
+        self.needs().check()?;
+        match self {
+            JetcellCommand::Check(command) => command.run(),
+            JetcellCommand::Dump(command) => command.run(),
+            #[cfg(feature = "sizing")]
+            JetcellCommand::Size(command) => command.run(),
+            #[cfg(not(feature = "sizing"))]
+            JetcellCommand::Size(command) => command.run("size", "sizing"),
+            JetcellCommand::Recover(command) => command.run(),
+            JetcellCommand::Backup(command) => command.run(),
+            JetcellCommand::Replicate(command) => command.run(),
+            JetcellCommand::Serve(command) => command.run(),
+            JetcellCommand::Copies(command) => command.run(),
+            JetcellCommand::Activate(command) => command.run(),
+            JetcellCommand::Reseed(command) => command.run(),
+            JetcellCommand::Maintain(command) => command.run(),
+            JetcellCommand::Restore(command) => command.run(),
+            JetcellCommand::Export(command) => command.run(),
+            JetcellCommand::Test(command) => command.run(),
+            #[cfg(feature = "fleet")]
+            JetcellCommand::Fleet(command) => command.run(),
+            #[cfg(not(feature = "fleet"))]
+            JetcellCommand::Fleet(command) => command.run("fleet", "fleet"),
+            JetcellCommand::Report(command) => command.run(),
+            JetcellCommand::Events(command) => command.run(),
+            JetcellCommand::Compare(command) => command.run(),
+            #[cfg(feature = "arrays")]
+            JetcellCommand::Raid(command) => command.run(),
+            #[cfg(not(feature = "arrays"))]
+            JetcellCommand::Raid(command) => command.run("raid", "arrays"),
+            #[cfg(feature = "lab")]
+            JetcellCommand::Disk(command) => command.run(),
+            #[cfg(not(feature = "lab"))]
+            JetcellCommand::Disk(command) => command.run("disk", "lab"),
+            JetcellCommand::Power(command) => command.run(),
+            JetcellCommand::Doctor(command) => command.run(),
+            JetcellCommand::Completions(command) => command.run(JetcellArgs::command()),
+            JetcellCommand::Man(command) => command.run(JetcellArgs::command()),
+        }
+    }
 }
 
-/// Formats a command line error like all other errors: the problem, and the remedy.
-fn one_line(text: &str, kind: ErrorKind) -> String {
-    let mut lines = text.lines().map(str::trim);
-    let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
-    let details: Vec<&str> = lines
-        .take_while(|line| !line.starts_with("Usage:"))
-        .filter(|line| !line.is_empty() && !line.starts_with("For more"))
-        .map(|line| line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']'))
-        .collect();
-    let what = match what.strip_suffix(':') {
-        // For most invalid values, the text already contains the remedy.
-        _ if kind == ErrorKind::ValueValidation && what.contains("; ") => return what.to_string(),
-        _ if kind == ErrorKind::ValueValidation => what.to_string(),
-        Some(what) => format!("{what}: {}", details.join(", ")),
-        None => [&[what][..], &details].concat().join("; "),
-    };
-    format!("{what}; see --help")
-}
-
-/// Returns the value of `--color` from a command line that is not executed, such as one with `--help`.
-fn requested_colour(mut words: impl Iterator<Item = String>) -> Colour {
-    let value = std::iter::from_fn(|| {
-        let word = words.next()?;
-        Some(match word.strip_prefix("--color") {
-            Some("") => words.next(),
-            Some(rest) => rest.strip_prefix('=').map(str::to_string),
-            None => None,
-        })
-    });
-    value
-        .flatten()
-        .find_map(|value| <Colour as clap::ValueEnum>::from_str(&value, true).ok())
-        .unwrap_or(Colour::Auto)
+/// Returns the value of `--color` on a command line that is not executed, because it asks for help or the version.
+fn requested_colour() -> Colour {
+    let flag = |name| Arg::new(name).long(name).global(true).action(ArgAction::SetTrue);
+    let command = JetcellArgs::command()
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .arg(flag("help").short('h'))
+        .arg(flag("version").short('V'))
+        .ignore_errors(true);
+    let matches = command.try_get_matches().ok();
+    matches.and_then(|matches| matches.get_one("color").copied()).unwrap_or(Colour::Auto)
 }
 
 fn main() -> ExitCode {
@@ -223,7 +244,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         // Clap also returns help and version output as errors.
         Err(error) if !error.use_stderr() => {
-            colour::set_colour(requested_colour(std::env::args()));
+            colour::set_colour(requested_colour());
             console::print_unescaped(
                 &(if colour::is_enabled() {
                     error.render().ansi().to_string()
@@ -238,51 +259,9 @@ fn main() -> ExitCode {
             return CommandOutcome::CouldNotRun.into();
         }
         Err(error) => {
-            print_error(one_line(&error.render().to_string(), error.kind()));
-            return CommandOutcome::CouldNotRun.into();
+            return command_line_error(&error).print().into();
         }
     };
     colour::set_colour(arguments.color);
-    if !arguments.command.needs().are_met() {
-        return CommandOutcome::CouldNotRun.into();
-    }
-    let outcome = match arguments.command {
-        JetcellCommand::Check(command) => command.run(),
-        JetcellCommand::Dump(command) => command.run(),
-        #[cfg(feature = "sizing")]
-        JetcellCommand::Size(command) => command.run(),
-        #[cfg(not(feature = "sizing"))]
-        JetcellCommand::Size(command) => command.run("size", "sizing"),
-        JetcellCommand::Recover(command) => command.run(),
-        JetcellCommand::Backup(command) => command.run(),
-        JetcellCommand::Replicate(command) => command.run(),
-        JetcellCommand::Serve(command) => command.run(),
-        JetcellCommand::Copies(command) => command.run(),
-        JetcellCommand::Activate(command) => command.run(),
-        JetcellCommand::Reseed(command) => command.run(),
-        JetcellCommand::Maintain(command) => command.run(),
-        JetcellCommand::Restore(command) => command.run(),
-        JetcellCommand::Export(command) => command.run(),
-        JetcellCommand::Test(command) => command.run(),
-        #[cfg(feature = "fleet")]
-        JetcellCommand::Fleet(command) => command.run(),
-        #[cfg(not(feature = "fleet"))]
-        JetcellCommand::Fleet(command) => command.run("fleet", "fleet"),
-        JetcellCommand::Report(command) => command.run(),
-        JetcellCommand::Events(command) => command.run(),
-        JetcellCommand::Compare(command) => command.run(),
-        #[cfg(feature = "arrays")]
-        JetcellCommand::Raid(command) => command.run(),
-        #[cfg(not(feature = "arrays"))]
-        JetcellCommand::Raid(command) => command.run("raid", "arrays"),
-        #[cfg(feature = "lab")]
-        JetcellCommand::Disk(command) => command.run(),
-        #[cfg(not(feature = "lab"))]
-        JetcellCommand::Disk(command) => command.run("disk", "lab"),
-        JetcellCommand::Power(command) => command.run(),
-        JetcellCommand::Doctor(command) => command.run(),
-        JetcellCommand::Completions(command) => command.run(JetcellArgs::command()),
-        JetcellCommand::Man(command) => command.run(JetcellArgs::command()),
-    };
-    outcome.into()
+    arguments.command.run().unwrap_or_else(|error| error.print()).into()
 }

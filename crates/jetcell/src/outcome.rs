@@ -10,7 +10,6 @@ use std::sync::Arc;
 use jetcell_host::InterruptError;
 
 use crate::os_advice::os_advice;
-use crate::remedy::remedy;
 use crate::terminal::print_note;
 
 /// Outcome of a command, which determines its exit code.
@@ -22,14 +21,8 @@ pub enum CommandOutcome {
     Findings = 1,
     /// 2: the command could not run.
     CouldNotRun = 2,
-}
-
-impl CommandOutcome {
-    /// Prints the reason why a command could not run.
-    pub fn could_not_run(error: impl Into<CommandError>) -> CommandOutcome {
-        error.into().print();
-        CommandOutcome::CouldNotRun
-    }
+    /// 141: the reader of standard output has closed the pipe. Shells report 128 plus SIGPIPE in this case.
+    PipeClosed = 141,
 }
 
 impl From<CommandOutcome> for ExitCode {
@@ -62,6 +55,7 @@ pub struct CommandError {
     context: Vec<String>,
     jet_code: Option<(i32, &'static str)>,
     advice: Option<Cow<'static, str>>,
+    outcome: CommandOutcome,
 }
 
 impl CommandError {
@@ -72,7 +66,21 @@ impl CommandError {
             context: Vec::new(),
             jet_code: None,
             advice: None,
+            outcome: CommandOutcome::CouldNotRun,
         }
+    }
+
+    /// Returns the error of a command whose standard output failed with `error`.
+    pub fn from_output(error: &io::Error) -> CommandError {
+        let closed = error.kind() == io::ErrorKind::BrokenPipe;
+        CommandError::new(format_args!("could not write to standard output: {error}"))
+            .advise("free some space, or write to a different location")
+            .with_outcome(if closed { CommandOutcome::PipeClosed } else { CommandOutcome::CouldNotRun })
+    }
+
+    /// Replaces the outcome, which is [`CommandOutcome::CouldNotRun`] by default.
+    pub fn with_outcome(self, outcome: CommandOutcome) -> CommandError {
+        CommandError { outcome, ..self }
     }
 
     /// Replaces the advice.
@@ -92,15 +100,14 @@ impl CommandError {
         self.advice.as_deref()
     }
 
-    /// Returns the error of a given type that caused this one.
-    pub fn find<E: Error + Send + Sync + 'static>(&self) -> Option<&E> {
-        self.error.downcast_ref()
-    }
-
-    /// Prints one line to stderr that states the problem and the advice. On a terminal, the line is wrapped. Control
-    /// characters in names and stored text are escaped, so they are never sent to the terminal.
-    pub fn print(&self) {
-        print_note(&format!("jetcell: {}", self.full_text()));
+    /// Prints one line to stderr that states the problem and the advice, and returns the outcome. On a terminal, the
+    /// line is wrapped. Control characters in names and stored text are escaped, so they are never sent to the
+    /// terminal. A closed pipe is not reported.
+    pub fn print(&self) -> CommandOutcome {
+        if self.outcome != CommandOutcome::PipeClosed {
+            print_note(&format!("jetcell: {}", self.full_text()));
+        }
+        self.outcome
     }
 
     /// Returns the problem and the advice.
@@ -130,7 +137,7 @@ impl<E: Advise> From<E> for CommandError {
             })
         };
         let advice = advice.or_else(|| os_error().map(Cow::Borrowed));
-        CommandError { error, context: Vec::new(), jet_code, advice }
+        CommandError { error, context: Vec::new(), jet_code, advice, outcome: CommandOutcome::CouldNotRun }
     }
 }
 
@@ -140,7 +147,6 @@ pub trait CommandContext<T> {
     fn context(self, context: impl fmt::Display) -> CommandResult<T>;
 
     /// Replaces the advice.
-    #[expect(dead_code, reason = "used when errors of libraries are typed")]
     fn advise(self, advice: impl Into<Cow<'static, str>>) -> CommandResult<T>;
 }
 
@@ -154,24 +160,6 @@ impl<T, E: Into<CommandError>> CommandContext<T> for Result<T, E> {
     }
 }
 
-// Errors that are not typed yet. Their advice is found in their text.
-impl From<String> for CommandError {
-    fn from(problem: String) -> CommandError {
-        let advice = remedy(&problem).map(Cow::Borrowed);
-        CommandError { advice, ..CommandError::new(problem) }
-    }
-}
-
-impl From<&str> for CommandError {
-    fn from(problem: &str) -> CommandError {
-        problem.to_string().into()
-    }
-}
-
 impl Advise for io::Error {}
+impl Advise for serde_json::Error {}
 impl Advise for InterruptError {}
-
-/// Prints one line to stderr that states the problem and the advice.
-pub fn print_error(error: impl Into<CommandError>) {
-    error.into().print();
-}

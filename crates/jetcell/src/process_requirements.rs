@@ -6,7 +6,7 @@ use std::process::Command;
 use jetcell_host::try_threads;
 use rustix::process::{Resource, getrlimit};
 
-use crate::outcome::print_error;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Number of threads that a command may start: I/O backend threads, workers, and the thread that waits for Ctrl-C.
 /// A storage test checks the threads for its load later.
@@ -22,13 +22,13 @@ pub enum ProcessRequirements {
 }
 
 impl ProcessRequirements {
-    /// Returns true if the process has what the command needs. Otherwise, prints the reason.
-    pub fn are_met(self) -> bool {
+    /// Fails if the process does not have what the command needs.
+    pub fn check(self) -> CommandResult<()> {
         if self == ProcessRequirements::Nothing {
-            return true;
+            return Ok(());
         }
         restart_if_address_space_is_limited();
-        can_start_threads()
+        check_threads()
     }
 }
 
@@ -49,14 +49,12 @@ fn restart_if_address_space_is_limited() {
     let _ = again.exec();
 }
 
-/// Returns true if the process can start the threads that a command needs. Otherwise, a library would panic later.
-fn can_start_threads() -> bool {
-    try_threads(REQUIRED_THREADS)
-        .map_err(|(started, error)| {
-            print_error(format!(
-                "the process could start only {started} of {REQUIRED_THREADS} threads ({error}); raise the \
-                 limit (ulimit -u, or pids.max of its control group)"
-            ));
-        })
-        .is_ok()
+/// Fails if the process cannot start the threads that a command needs. Otherwise, a library would panic later.
+fn check_threads() -> CommandResult<()> {
+    try_threads(REQUIRED_THREADS).map_err(|(started, error)| {
+        CommandError::new(format_args!(
+            "the process could start only {started} of {REQUIRED_THREADS} threads ({error})"
+        ))
+        .advise("raise the limit (ulimit -u, or pids.max of its control group)")
+    })
 }

@@ -14,16 +14,18 @@ use std::time::Duration;
 
 use ese_engine::RecoverySet;
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, LossLimit, ReplayOptions, Replicator, Reseed, Result, SeedOptions,
-    StreamDirectory, activate_as, seed_stopped,
+    CopyState, DirectorySource, LossLimit, ReplayOptions, Replicator, Reseed, SeedOptions, StreamDirectory,
+    activate_as, seed_stopped,
 };
 use jetcell_remote::{
-    AccessToken, ClientLimits, ClientTlsFiles, ExportedDirectories, HostAddress, RemoteError, RemoteOptions,
-    RemoteServer, RemoteVfs, ServeError, ServerLimits, ServerTlsFiles, is_address,
+    AccessToken, ClientLimits, ClientTlsFiles, ExportedDirectories, HostAddress, RemoteOptions, RemoteServer,
+    RemoteVfs, ServerLimits, ServerTlsFiles, is_address,
 };
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use system_tests::killed::disk;
 use system_tests::tls_files::TlsFiles;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -57,15 +59,14 @@ fn tls_files() -> TlsFiles {
 
 fn token(files: &TlsFiles) -> Result<AccessToken> {
     let text = std::fs::read_to_string(files.path("token")).unwrap_or_default();
-    AccessToken::from_text(&text).map_err(CopyError::Refused)
+    Ok(AccessToken::from_text(&text)?)
 }
 
 /// Returns the file system for a path: the local file system, combined with that of the remote host if the path is
 /// remote.
 fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
     let Some(address) = HostAddress::from_path(path) else { return Ok(disk()?) };
-    let refused = |error: RemoteError| CopyError::Refused(error.to_string());
-    let (address, files) = (address.map_err(refused)?, tls_files());
+    let (address, files) = (address?, tls_files());
     let limits = ClientLimits {
         connect_timeout: Duration::from_secs(3),
         reply_timeout: Duration::from_secs(3),
@@ -73,7 +74,7 @@ fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
     };
     let options = RemoteOptions { limits, ..RemoteOptions::new(token(&files)?) };
     let client = ClientTlsFiles { authorities: Some(files.path("ca.pem")), certificate: None };
-    let host: Arc<dyn Vfs> = Arc::new(RemoteVfs::new(&address, &client, options).map_err(refused)?);
+    let host: Arc<dyn Vfs> = Arc::new(RemoteVfs::new(&address, &client, options)?);
     Ok(Arc::new(MountedVfs::new(disk()?, vec![(address.root(), host)])))
 }
 
@@ -85,19 +86,16 @@ fn confined(directory: &Path) -> Result<Arc<dyn Vfs>> {
 
 /// Serves a directory until this process is killed.
 fn serve(directory: &Path) -> Result<()> {
-    let refused = |error: ServeError| CopyError::Refused(error.to_string());
     let files = tls_files();
     let named = vec![("app".to_string(), directory.to_path_buf())];
     let mut exports =
-        ExportedDirectories::new(confined(directory)?, token(&files)?, "localhost".into(), named)
-            .map_err(refused)?;
+        ExportedDirectories::new(confined(directory)?, token(&files)?, "localhost".into(), named)?;
     exports.allow_handover = true;
     let (certificate, key) = (files.path("server.pem"), files.path("server.key"));
     let tls = ServerTlsFiles { certificate, key, client_authorities: None };
     let note = |what: &str| eprintln!("{what}");
     let server =
-        RemoteServer::bind(([127, 0, 0, 1], 0).into(), exports, Some(&tls), ServerLimits::default(), note)
-            .map_err(refused)?;
+        RemoteServer::bind(([127, 0, 0, 1], 0).into(), exports, Some(&tls), ServerLimits::default(), note)?;
     println!("{}", server.address());
     server.run();
     Ok(())
@@ -112,7 +110,8 @@ fn seed(from: &Path, to: &Path, again: bool) -> Result<()> {
     let files = files(&vfs, from)?;
     let source = DirectorySource::new(StreamDirectory::from_set(&vfs, &RecoverySet::find(&vfs, &files)?)?);
     let options = SeedOptions { replace_existing: again, ..SeedOptions::default() };
-    seed_stopped(&vfs, &files, to, &source, &options).map(|_| ())
+    seed_stopped(&vfs, &files, to, &source, &options)?;
+    Ok(())
 }
 
 fn source_of(vfs: &Arc<dyn Vfs>, state: &CopyState, from: &Path) -> Box<DirectorySource> {
@@ -121,9 +120,7 @@ fn source_of(vfs: &Arc<dyn Vfs>, state: &CopyState, from: &Path) -> Box<Director
 
 fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {
     let state = CopyState::read(&**vfs, directory)?;
-    state.ok_or_else(|| {
-        CopyError::Refused(format!("{}: the directory does not contain a copy", directory.display()))
-    })
+    state.ok_or_else(|| format!("{}: the directory does not contain a copy", directory.display()).into())
 }
 
 /// Returns the replay options. From a remote host, the current log is streamed, too.
@@ -152,9 +149,7 @@ fn take_over(directory: &Path, limit: &str, successor: &str) -> Result<()> {
     let limit = match limit {
         "nothing" => LossLimit::Nothing,
         "any" => LossLimit::Any,
-        number => LossLimit::Generations(
-            number.parse().map_err(|_| CopyError::Refused(format!("{number}: no limit")))?,
-        ),
+        number => LossLimit::Generations(number.parse()?),
     };
     let state = state_of(&disk()?, directory)?;
     let from: &Path = state.source.as_ref();

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use ese_engine::{CopyRegistration, ExchangedPage, PageRequests};
 use ese_format::{Generation, PageNumber, Signature};
 use jetcell_copies::{
-    AvailableLogs, ClosedLogId, CopyError, CopyPhase, DirectorySource, Handover, LogSource, Result,
-    StreamDirectory,
+    AvailableLogs, ClosedLogId, ContactError, CopyError, CopyPhase, DirectorySource, Handover, LogSource,
+    Result, StreamDirectory,
 };
 use jetcell_vfs::{FileStem, IoBuffer, Vfs};
 use rand::{Rng, SeedableRng};
@@ -124,7 +124,8 @@ fn buffer(bytes: &[u8]) -> IoBuffer {
 }
 
 fn unreachable_error(host: usize) -> CopyError {
-    CopyError::Unreachable { active: format!("/{host}"), what: "no answer".to_string() }
+    let error = ContactError::Io(Arc::new(std::io::Error::other("no answer")));
+    CopyError::Unreachable { active: format!("/{host}"), error }
 }
 
 impl RemoteSource {

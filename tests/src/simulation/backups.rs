@@ -378,9 +378,11 @@ impl BackupScenarioState {
                 self.tally.in_backup += 1;
                 Err(Error::Usage("the power failed during a backup".to_string()))
             }
-            Err(BackupError::Set { fault: BackupSetError::NoFullBackup | BackupSetError::Gap, .. })
-                if self.diverged && !kind.has_pages() =>
-            {
+            Err(BackupError::Set(
+                BackupSetError::RestoredSince(_)
+                | BackupSetError::BulkLoaded(_)
+                | BackupSetError::LogsRemoved { .. },
+            )) if self.diverged && !kind.has_pages() => {
                 self.tally.refused += 1;
                 self.chain.clear();
                 Ok(())

@@ -5,6 +5,7 @@ mod builds;
 mod circles;
 mod copies;
 mod dependencies;
+mod errors;
 mod forbidden;
 mod licences;
 mod links;
@@ -33,7 +34,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 17] = [
+pub const RULES: [RepositoryRule; 18] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -90,6 +91,7 @@ pub const RULES: [RepositoryRule; 17] = [
         claim: "type names with several definitions, and constructors named `of`",
         check: names::check,
     },
+    RepositoryRule { name: "errors", claim: "errors that are text instead of types", check: errors::check },
     RepositoryRule { name: "links", claim: "broken links in documents", check: links::check },
     RepositoryRule {
         name: "remedies",

@@ -20,6 +20,7 @@ use super::{Bookmark, Tree};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::pages::cut_key;
+use crate::pages::page_misfit::PageMisfit;
 use crate::transaction::{
     ActiveRollback, ChangeContext, ReadView, Transaction, UndoEntry, Version, VersionChange,
 };
@@ -401,12 +402,12 @@ pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,
     change: &VersionChange,
-) -> std::result::Result<PageDelta<'_>, &'static str> {
+) -> std::result::Result<PageDelta<'_>, PageMisfit> {
     match change {
         VersionChange::Insert => Ok(PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED }),
         VersionChange::FlagDelete => Ok(PageDelta::SetFlags { line, flags: kept - NodeFlags::DELETED }),
         VersionChange::Replace { before } => Ok(PageDelta::Replace { line, flags: kept, data: before }),
-        VersionChange::ReplaceUnknown => Err("before-image of a replaced record is missing from the log"),
+        VersionChange::ReplaceUnknown => Err(PageMisfit::NoBeforeImage),
     }
 }
 

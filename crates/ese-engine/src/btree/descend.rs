@@ -177,7 +177,7 @@ impl Tree {
         child.ok_or_else(|| self.damaged(at, "internal page does not have a child for a key in its range"))
     }
 
-    pub(crate) fn damaged(&self, page: PageNumber, what: &str) -> Error {
+    pub(crate) fn damaged(&self, page: PageNumber, what: impl std::fmt::Display) -> Error {
         Error::Corrupt {
             path: self.file.path.clone(),
             page: Some(page),

@@ -9,6 +9,7 @@ use super::page_writer::WrittenPage;
 use super::tree_builder::BuiltTree;
 use crate::Result;
 use crate::cache::PageKey;
+use crate::pages::page_misfit::PageMisfit;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
@@ -51,7 +52,8 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
             // This change affects only the database time of the page.
             let header = group.page(page)?.external_header().to_vec();
             let node = group.node_change(&shape, page, 0)?;
-            let applied = group.page_mut(page)?.set_external_header(&header).map_err(|_| "page is full");
+            let applied =
+                group.page_mut(page)?.set_external_header(&header).map_err(|_| PageMisfit::NoRoomForHeader);
             let record = SetExternalHeader { node, data: header };
             group.record_if_applied(page, applied, LogRecord::SetExternalHeader(record))?;
         }

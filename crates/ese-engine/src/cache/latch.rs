@@ -12,6 +12,7 @@ use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLo
 
 use super::frame::{Frame, FrameBody, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
+use crate::pages::page_misfit::PageMisfit;
 
 /// A pin on a cached page. The page stays in memory while this value exists.
 pub struct PinnedPage {
@@ -165,7 +166,7 @@ impl WriteLatch {
     }
 
     /// Applies a delta and sets the dbtime of the page to `time`. Fails if the delta does not fit the page.
-    pub(crate) fn apply_delta(&mut self, delta: &PageDelta<'_>, time: DbTime) -> Result<(), &'static str> {
+    pub(crate) fn apply_delta(&mut self, delta: &PageDelta<'_>, time: DbTime) -> Result<(), PageMisfit> {
         let frame = &self.page.frame;
         let mut page = PageMut::new(&mut self.body.bytes, frame.shared.page_size);
         delta.apply(&mut page)?;

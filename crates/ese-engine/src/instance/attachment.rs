@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::events::EventKind;
 use crate::options::DatabaseOptions;
 use crate::storage::{self, OpenedFile, double_write};
-use crate::{Error, Result};
+use crate::{Error, FileError, Result};
 
 impl Instance {
     /// Creates a database and attaches it. The file must not already exist.
@@ -27,10 +27,7 @@ impl Instance {
         let size = self.options.page_size;
         let io_error = |e: std::io::Error| Error::io(path, &e);
         if vfs.exists(path).map_err(io_error)? {
-            return Err(Error::Usage(format!(
-                "{}: the file already exists and was not overwritten",
-                path.display()
-            )));
+            return Err(Error::File { path: path.to_path_buf(), error: FileError::Exists });
         }
         let pages = create.initial_pages.max(256);
         let file = vfs.open(path, OpenMode::CreateNew).map_err(io_error)?;
@@ -104,14 +101,10 @@ impl Instance {
         match header.state {
             DatabaseState::CleanShutdown => {}
             DatabaseState::JustCreated => {
-                return Err(Error::Usage(format!("{}: {}", path.display(), storage::CREATION_INTERRUPTED)));
+                return Err(Error::File { path: path.to_path_buf(), error: FileError::CreationInterrupted });
             }
             _ if self.has_logs_of(&header)? => {
-                return Err(Error::Usage(format!(
-                    "{}: the database is dirty, but the logs that it needs contain a different path; move \
-                     the database back to that path and reopen the instance",
-                    path.display()
-                )));
+                return Err(Error::File { path: path.to_path_buf(), error: FileError::OtherPath });
             }
             _ => {
                 return Err(Error::LogsMissing {

@@ -10,6 +10,7 @@ use ese_format::{PageNumber, PageSize};
 
 use super::new_page_flags;
 use crate::cache::PageDelta;
+use crate::pages::page_misfit::PageMisfit;
 
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {
@@ -21,11 +22,8 @@ pub(crate) mod split_type {
     pub const APPEND: u8 = 2;
 }
 
-/// Result of applying a record to a page. The error states why the record does not fit the page: the page is damaged,
-/// or the record belongs to another page.
-pub(crate) type ApplyResult = Result<(), &'static str>;
-
-pub(super) const NO_ROOM: &str = "page does not have enough space for the node in the log record";
+/// Result of applying a record to a page.
+pub(crate) type ApplyResult = Result<(), PageMisfit>;
 
 /// Returns the flags of a node without `COMPRESSED`, for rewriting the node.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
@@ -58,7 +56,7 @@ pub(crate) fn check_split_lines(record: &Split, count: usize) -> ApplyResult {
     if usize::from(record.line_count) == counted && record.split_line <= record.line_count {
         Ok(())
     } else {
-        Err("the page and the split record have different node counts")
+        Err(PageMisfit::SplitNodeCount)
     }
 }
 
@@ -71,11 +69,11 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> ApplyResul
             let flags = PageFlags::from_bits_retain(record.split_flags) - PageFlags::FLUSH_TYPE;
             page.set_flags(flags | flush_type);
             let child = child_bytes(record)?;
-            page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| NO_ROOM)?;
+            page.insert_node(0, NodeFlags::empty(), &[], &child).map_err(|_| PageMisfit::NoRoom)?;
         }
         split_type::APPEND => append_source(page, record),
         split_type::RIGHT => split_cut(record).apply(page)?,
-        _ => return Err("unknown split type"),
+        _ => return Err(PageMisfit::SplitType),
     }
     page.set_uncommitted_free(record.split_uncommitted.max(0) as usize);
     Ok(())
@@ -116,28 +114,24 @@ pub(crate) fn split_new<'a>(
     before: &Page<'_>,
     record: &Split,
     incoming_key: Option<&[u8]>,
-) -> Result<PageMut<'a>, &'static str> {
-    let new_page = record.new_page.ok_or("split record does not have a new page")?;
+) -> Result<PageMut<'a>, PageMisfit> {
+    let new_page = record.new_page.ok_or(PageMisfit::NoNewPage)?;
     let flags = new_page_flags(record.new_flags);
     let mut page = PageMut::format(bytes, size, new_page, record.tree, flags);
     let prefix = match new_prefix_node(record) {
-        Some(line) => {
-            Some(before.node(line).ok_or("the page does not have a node for the prefix")?.key_to_vec())
-        }
-        None if record.new_prefix_line >= 0 => {
-            Some(incoming_key.ok_or("the incoming node of a split is missing")?.to_vec())
-        }
+        Some(line) => Some(before.node(line).ok_or(PageMisfit::NoPrefixNode)?.key_to_vec()),
+        None if record.new_prefix_line >= 0 => Some(incoming_key.ok_or(PageMisfit::NoIncomingNode)?.to_vec()),
         None => None,
     };
     if let Some(prefix) = prefix {
-        page.set_external_header(&prefix).map_err(|_| NO_ROOM)?;
+        page.set_external_header(&prefix).map_err(|_| PageMisfit::NoRoom)?;
     }
     let from = match record.split_type {
         split_type::VERTICAL => 0,
         split_type::APPEND => before.node_count(),
         _ => remaining_nodes(record),
     };
-    page.copy_nodes_from(before, from..before.node_count()).map_err(|_| NO_ROOM)?;
+    page.copy_nodes_from(before, from..before.node_count()).map_err(|_| PageMisfit::NoRoom)?;
     if record.split_type != split_type::VERTICAL && flags.contains(PageFlags::LEAF) {
         page.set_prev(Some(record.change.page));
         page.set_next(record.right);
@@ -155,25 +149,25 @@ pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
 /// new page.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> ApplyResult {
     let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
-        .ok_or("parent does not have an entry for the split page")?;
-    page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
+        .ok_or(PageMisfit::NoEntryOfSplitPage)?;
+    page.replace_data(line, &child_bytes(record)?).map_err(|_| PageMisfit::NoRoom)?;
     let child = record.change.page.get().to_le_bytes();
-    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
+    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| PageMisfit::NoRoom)
 }
 
 /// Inserts the separator of a split page as entry `line` of the parent. The parent itself is being split, too.
 pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> ApplyResult {
     let child = record.change.page.get().to_le_bytes();
-    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
+    page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| PageMisfit::NoRoom)
 }
 
 /// Changes entry `line` of a parent to point to the new page instead of the split page.
 pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> ApplyResult {
     let view = page.as_page();
     if view.node(line).and_then(|node| node.child()) != Some(record.change.page) {
-        return Err("parent does not have an entry for the split page");
+        return Err(PageMisfit::NoEntryOfSplitPage);
     }
-    page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
+    page.replace_data(line, &child_bytes(record)?).map_err(|_| PageMisfit::NoRoom)
 }
 
 /// Clears a page that is removed from its tree: removes all nodes and the prefix, and marks the page as empty.
@@ -185,8 +179,8 @@ pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     page.set_flags(flags | PageFlags::EMPTY);
 }
 
-fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
-    record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record does not have a new page")
+fn child_bytes(record: &Split) -> Result<[u8; 4], PageMisfit> {
+    record.new_page.map(|page| page.get().to_le_bytes()).ok_or(PageMisfit::NoNewPage)
 }
 
 /// Returns the entry of an internal page that leads to `child`. The entry at the position of `key` is checked first.

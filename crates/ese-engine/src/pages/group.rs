@@ -28,6 +28,7 @@ use super::record_ranges::{NO_TIME, PageTimes, RecordRange, record_ranges};
 use super::{TreeIdentity, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
+use crate::pages::page_misfit::PageMisfit;
 use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
@@ -310,9 +311,7 @@ impl AtomicGroup {
     ) -> GroupResult<()> {
         let node = self.node_change(tree, page, 0)?;
         let mut target = self.page_mut(page)?;
-        let applied = target
-            .set_external_header(header)
-            .map_err(|_| "page does not have enough space for its external header");
+        let applied = target.set_external_header(header).map_err(|_| PageMisfit::NoRoomForHeader);
         self.record_if_applied(
             page,
             applied,

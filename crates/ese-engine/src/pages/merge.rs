@@ -10,11 +10,12 @@ use ese_format::PageNumber;
 use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
 use ese_format::page::{NodeFlags, Page, PageMut};
 
-use super::apply::{ApplyResult, NO_ROOM, empty_page};
+use super::apply::{ApplyResult, empty_page};
 use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity};
 use crate::Error;
 use crate::cache::PageDelta;
+use crate::pages::page_misfit::PageMisfit;
 
 /// Values of `Merge::merge_type`.
 #[doc(alias = "MERGETYPE")]
@@ -33,8 +34,6 @@ pub(crate) mod merge_type {
     pub const PARTIAL_LEFT: u8 = 6;
 }
 
-const LACKS_NODES: &str = "the image of the merged page does not contain the nodes to move";
-
 /// Change to an internal page on the path to the merged leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathEdit {
@@ -52,17 +51,17 @@ pub(crate) enum PathEdit {
 
 impl PathEdit {
     /// Returns the change that the record of an internal page describes. `leaf` is the record of the merged leaf.
-    pub fn from_record(record: &Merge, leaf: &Merge) -> Result<PathEdit, &'static str> {
+    pub fn from_record(record: &Merge, leaf: &Merge) -> Result<PathEdit, PageMisfit> {
         let (line, flags) = (record.change.line, record.flags);
         let [deletes, changes] = [MergeFlags::DELETE_NODE, MergeFlags::KEY_CHANGE].map(|f| flags.contains(f));
         Ok(match (deletes, changes) {
             (true, true) if leaf.merge_type == merge_type::FULL_LEFT => {
-                PathEdit::LeadToLeft(line, leaf.left.ok_or("a merge to the left does not have a left page")?)
+                PathEdit::LeadToLeft(line, leaf.left.ok_or(PageMisfit::NoLeftPage)?)
             }
             (true, _) => PathEdit::Delete(line),
             // The nodes move to the page of the preceding entry.
             (_, true) if leaf.merge_type == merge_type::PARTIAL_LEFT => {
-                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page does not have a previous page")?)
+                PathEdit::SetKey(line.checked_sub(1).ok_or(PageMisfit::NoPreviousPage)?)
             }
             (_, true) => PathEdit::SetKey(line),
             _ if flags.contains(MergeFlags::EMPTY_PAGE) => PathEdit::Empty,
@@ -72,13 +71,12 @@ impl PathEdit {
 
     /// Applies the change to a page. `separator` is the separator of the merge.
     pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> ApplyResult {
-        const MISSING: &str = "an internal page does not have the entry that a merge changes";
         match self {
             PathEdit::Delete(line) => {
                 let line = usize::from(line);
                 let view = page.as_page();
                 let last = line + 1 == view.node_count();
-                let keyless = view.node(line).ok_or(MISSING)?.key_len() == 0;
+                let keyless = view.node(line).ok_or(PageMisfit::NoEntryOfMerge)?.key_len() == 0;
                 page.delete_node(line);
                 match line.checked_sub(1) {
                     Some(before) if last && keyless => set_separator(page, before, &[]),
@@ -88,8 +86,8 @@ impl PathEdit {
             PathEdit::SetKey(line) => set_separator(page, line.into(), separator),
             PathEdit::LeadToLeft(line, left) => {
                 let line = usize::from(line);
-                let before = line.checked_sub(1).ok_or(MISSING)?;
-                page.replace_data(line, &left.get().to_le_bytes()).map_err(|_| MISSING)?;
+                let before = line.checked_sub(1).ok_or(PageMisfit::NoEntryOfMerge)?;
+                page.replace_data(line, &left.get().to_le_bytes()).map_err(|_| PageMisfit::NoEntryOfMerge)?;
                 page.delete_node(before);
                 Ok(())
             }
@@ -128,18 +126,18 @@ fn moving(kind: u8, line: usize, count: usize) -> Range<usize> {
 /// Changes the key of entry `line` of an internal page.
 fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> ApplyResult {
     let view = page.as_page();
-    let entry = view.node(line).ok_or("parent entry is unreadable")?;
+    let entry = view.node(line).ok_or(PageMisfit::UnreadableEntry)?;
     let (child, flags) = (entry.data.to_vec(), entry.flags - NodeFlags::COMPRESSED);
     page.delete_node(line);
-    page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
+    page.insert_node(line, flags, separator, &child).map_err(|_| PageMisfit::NoRoom)
 }
 
 /// Inserts the nodes that are not flagged as deleted.
 fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> ApplyResult {
     for line in nodes {
-        let node = source.node(line).ok_or(LACKS_NODES)?;
+        let node = source.node(line).ok_or(PageMisfit::NoMovedNodes)?;
         if !node.flags.contains(NodeFlags::DELETED) {
-            page.insert_nodes_from(at, source, line..line + 1).map_err(|_| NO_ROOM)?;
+            page.insert_nodes_from(at, source, line..line + 1).map_err(|_| PageMisfit::NoRoom)?;
             at += 1;
         }
     }
@@ -151,7 +149,7 @@ pub(crate) fn merge_to_right(page: &mut PageMut<'_>, source: &Page<'_>, record: 
     if moves_right(record.merge_type) {
         let first = usize::from(record.merge_line);
         if first >= source.node_count() {
-            return Err(LACKS_NODES);
+            return Err(PageMisfit::NoMovedNodes);
         }
         insert_live(page, 0, source, first..source.node_count())?;
         page.set_uncommitted_free(record.destination_uncommitted.into());
@@ -180,13 +178,13 @@ pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &
 pub(crate) fn merge_source_delta(
     record: &Merge,
     count: usize,
-) -> Result<Option<PageDelta<'static>>, &'static str> {
+) -> Result<Option<PageDelta<'static>>, PageMisfit> {
     if !is_partial(record.merge_type) {
         return Ok(None);
     }
     let nodes = moving(record.merge_type, record.merge_line.into(), count);
     if nodes.is_empty() || nodes.len() == count {
-        Err("partial merge of all nodes or no nodes")
+        Err(PageMisfit::PartialMerge)
     } else {
         Ok(Some(PageDelta::Delete { line: nodes.start, end: nodes.end }))
     }
@@ -220,7 +218,7 @@ pub(crate) struct LeafMerge<'a> {
 pub(crate) fn merge(group: &mut AtomicGroup, shape: &TreeIdentity, what: &LeafMerge<'_>) -> GroupResult<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();
-    let misfit = |what_fails: &str| {
+    let misfit = |what_fails: PageMisfit| {
         let what_fails = format!("merge: {what_fails}");
         GroupAbort::Failed(Error::Corrupt { path: path.clone(), page: Some(what.page), what: what_fails })
     };

@@ -6,9 +6,10 @@ use ese_format::PageSize;
 use ese_format::log::record::{ImageError, LogRecord, PageMove, PageMoveFlags};
 use ese_format::page::{PageFlags, PageMut};
 
-use super::apply::{ApplyResult, NO_ROOM, empty_page, entry_of};
+use super::apply::{ApplyResult, empty_page, entry_of};
 use super::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::Error;
+use crate::pages::page_misfit::PageMisfit;
 
 /// Builds the destination page of a move. Its checksum and flush type are set when it is written.
 pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {
@@ -27,9 +28,9 @@ pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> ApplyRe
         .filter(|line| page.as_page().node(*line).and_then(|node| node.child()) == Some(record.change.page));
     let line = line
         .or_else(|| entry_of(&page.as_page(), record.change.page))
-        .ok_or("parent does not have an entry for the moved page")?;
+        .ok_or(PageMisfit::NoEntryOfMovedPage)?;
     let child = record.destination.get().to_le_bytes();
-    page.replace_data(line, &child).map_err(|_| NO_ROOM)
+    page.replace_data(line, &child).map_err(|_| PageMisfit::NoRoom)
 }
 
 /// Parameters of a leaf move.

@@ -5,6 +5,7 @@ use ese_format::log::record::Scrub;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
 use super::apply::ApplyResult;
+use crate::pages::page_misfit::PageMisfit;
 
 /// Bytes with which ESE overwrites deleted data, long-value chunks, and unused bytes on pages that are in use and not
 /// in use.
@@ -28,7 +29,7 @@ pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> ApplyResult {
     } else {
         let count = page.as_page().node_count();
         let operations = record.operations().filter(|operations| operations.len() == count);
-        let operations = operations.ok_or("the page and the scrub record have different node counts")?;
+        let operations = operations.ok_or(PageMisfit::ScrubNodeCount)?;
         for (line, operation) in operations.iter().enumerate() {
             scrub_node(page, line, *operation)?;
         }
@@ -46,15 +47,15 @@ pub(crate) fn overwrite_unused(page: &mut PageMut<'_>) {
 
 fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> ApplyResult {
     let view = page.as_page();
-    let node = view.node(line).ok_or("a node to scrub is unreadable")?;
+    let node = view.node(line).ok_or(PageMisfit::UnreadableNode)?;
     let (mut data, flags) = (node.data.to_vec(), node.flags - NodeFlags::VERSIONED);
     match operation {
         KEEP => return Ok(()),
         SCRUB_DATA => data.fill(DELETED_DATA),
         SCRUB_LONG_VALUE => erase(&mut data, LONG_VALUE),
-        _ => return Err("unknown operation in a scrub record"),
+        _ => return Err(PageMisfit::ScrubOperation),
     }
-    page.replace_data(line, &data).map_err(|_| "the length of the scrubbed data differs")?;
+    page.replace_data(line, &data).map_err(|_| PageMisfit::ScrubLength)?;
     page.set_node_flags(line, flags);
     Ok(())
 }

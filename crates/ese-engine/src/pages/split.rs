@@ -351,7 +351,7 @@ fn finish(
     if apply::moves_nodes(&record) {
         let page = group.page(target.page)?;
         let image = moving_nodes_image(&page, target.page, size, cut.line..page.node_count());
-        let split_error = |what: &str| Error::Internal(format!("split of page {}: {what}", target.page));
+        let split_error = |what| Error::Internal(format!("split of page {}: {what}", target.page));
         record.set_before_page(&image.map_err(split_error)?, size);
     }
     group.log_deferred_undo(target.page)?;

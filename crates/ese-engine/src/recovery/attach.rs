@@ -26,7 +26,7 @@ use crate::options::InstanceOptions;
 use crate::storage::{
     DatabaseFile, OpenedFile, check_format, double_write, read_header, repair_shadow, write_header,
 };
-use crate::{Error, Result};
+use crate::{Error, FileError, Result};
 
 /// The log that redo reads.
 pub(super) struct RecoveredLog {
@@ -54,15 +54,6 @@ pub(super) struct Attacher {
     /// Newest generation that each database needs. Until it has been replayed, the database's pages may be
     /// inconsistent.
     needed: BTreeMap<AttachedFileId, Generation>,
-}
-
-/// Returns the error for a dirty database that this log cannot recover.
-fn wrong_log_error(path: &Path) -> Error {
-    let path = path.display();
-    Error::Usage(format!(
-        "{path}: the database was last used with a different log and was not shut down cleanly; first \
-         recover it with that log: jetcell recover {path} LOGS --into DIR"
-    ))
 }
 
 impl Attacher {
@@ -238,7 +229,7 @@ impl Attacher {
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
             // This file is not the database. In contrast, an unreadable file may be the database.
-            Err(error @ (Error::Usage(_) | Error::Corrupt { .. } | Error::Attachment { .. })) => {
+            Err(error @ (Error::File { .. } | Error::Corrupt { .. } | Error::Attachment { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
             }
@@ -250,7 +241,7 @@ impl Attacher {
         let in_this_log = own || (clean && is_before(&header));
         if !in_this_log {
             if !clean {
-                self.missing.insert(log_id, wrong_log_error(&path));
+                self.missing.insert(log_id, Error::File { path: path.clone(), error: FileError::OtherLog });
             }
             // The database was detached from this log and has since been used with the other log.
             return Ok(());
@@ -411,13 +402,7 @@ impl Attacher {
         if self.options.database_paths.is_empty()
             && let Some(copy) = self.find_in_log_directory(path, signature)?
         {
-            return Err(Error::Usage(format!(
-                "{}: the log belongs to this database, but the log directory contains a copy of it, {}; if \
-                 the log was copied together with the database, recover in the original directory, \
-                 otherwise move the copy away",
-                path.display(),
-                copy.display()
-            )));
+            return Err(Error::File { path: path.to_path_buf(), error: FileError::CopyInLogDirectory(copy) });
         }
         // Data written by a killed process may exist only in the kernel's page cache. The data that recovery reads
         // must be durable.
@@ -449,7 +434,7 @@ impl Attacher {
         let file = vfs.open(&beside, OpenMode::Read).map_err(io_error)?;
         match read_header(&*file) {
             Ok((header, _)) => Ok((header.signature == signature).then_some(beside)),
-            Err(Error::Usage(_) | Error::Corrupt { .. }) => Ok(None),
+            Err(Error::File { .. } | Error::Corrupt { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -9,6 +9,7 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
+use crate::pages::page_misfit::PageMisfit;
 use crate::pages::{AtomicGroup, TreeIdentity, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 
@@ -75,9 +76,7 @@ impl SpaceLock<'_> {
                 SpaceHeader { multiple: true, owned_root_or_bitmap: record.owned_root.get(), ..header };
             let mut external = root.as_page().external_header().to_vec();
             converted.update(&mut external);
-            let applied = root
-                .set_external_header(&external)
-                .map_err(|_| "root does not have enough space for its space header");
+            let applied = root.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader);
             group.record_if_applied(owner.root, applied, LogRecord::ConvertFdp2(record))
         })
     }

@@ -6,6 +6,7 @@ use ese_format::PageSize;
 use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
 use jetcell_vfs::{File, IoBuffer, IoReason};
 
+use super::file_error::{FileError, NEWEST_UPDATE};
 use crate::{Error, Result};
 
 /// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.
@@ -36,27 +37,22 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
     let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
     file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
-    let usage = |what: &str| Error::Usage(format!("{}: {what}", path.display()));
+    let file_error = |error| Error::File { path: path.clone(), error };
     DatabaseHeader::read_from_start(&start).map_err(|e| match e {
-        _ if len == 0 => usage(CREATION_INTERRUPTED),
+        _ if len == 0 => file_error(FileError::CreationInterrupted),
         HeaderError::NotADatabase { .. }
         | HeaderError::Truncated { .. }
         | HeaderError::BadChecksum { .. }
             if lacks_header(&start) =>
         {
-            usage(NO_HEADER)
+            file_error(FileError::NoHeader)
         }
-        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => usage("not an ESE database"),
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
+            file_error(FileError::NotADatabase)
+        }
         other => Error::Corrupt { path: path.clone(), page: None, what: other.to_string() },
     })
 }
-
-const NO_HEADER: &str = "the file does not have a database header: its creation was interrupted, or the \
- header was overwritten; delete the file if it was never used, or restore it from a backup";
-
-/// Last part of the error message for a database whose creation was never completed.
-pub(crate) const CREATION_INTERRUPTED: &str =
-    "its creation was interrupted; delete the file and create it again";
 
 /// Size in bytes of the smallest unit that a device writes atomically.
 const SECTOR_BYTES: usize = 512;
@@ -75,9 +71,6 @@ fn lacks_header(start: &[u8]) -> bool {
     }
 }
 
-/// Newest format update whose log records can be redone.
-const NEWEST_UPDATE: u32 = 0x12C;
-
 /// Rejects formats that the engine cannot write or, with `to_recover`, that it cannot redo.
 pub(crate) fn check_format(
     path: &Path,
@@ -85,28 +78,17 @@ pub(crate) fn check_format(
     page_size: PageSize,
     to_recover: bool,
 ) -> Result<()> {
-    let path = path.display();
-    if to_recover && header.update > NEWEST_UPDATE {
-        return Err(Error::Usage(format!(
-            "{path}: database format update {:#x} is newer than {NEWEST_UPDATE:#x}, the newest that can be recovered",
-            header.update
-        )));
-    }
     let written = header.update == ese_format::header::DATABASE_UPDATE && header.update_minor == 0;
-    if !to_recover && !written {
-        return Err(Error::Usage(format!(
-            "{path}: database format update {:#x}.{:#x} cannot be written by this engine, which writes only \
-             0x14",
-            header.update, header.update_minor
-        )));
-    }
-    if header.page_size != page_size {
-        return Err(Error::Usage(format!(
-            "{path}: the database has pages of {:?}, but the cache has {page_size:?}",
-            header.page_size
-        )));
-    }
-    Ok(())
+    let error = if to_recover && header.update > NEWEST_UPDATE {
+        FileError::TooNew(header.update)
+    } else if !to_recover && !written {
+        FileError::OtherUpdate(header.update, header.update_minor)
+    } else if header.page_size != page_size {
+        FileError::PageSize { database: header.page_size, cache: page_size }
+    } else {
+        return Ok(());
+    };
+    Err(Error::File { path: path.to_path_buf(), error })
 }
 
 #[cfg(test)]

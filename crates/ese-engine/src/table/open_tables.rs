@@ -61,8 +61,8 @@ impl OpenTables {
 
     /// Opens the table with this name. The table and its current definition must be visible in `view`.
     pub fn open(&self, services: &Services, view: &ReadView, name: &str) -> Result<Arc<TableState>> {
-        let path = || self.system.trees.file.path.display();
-        let missing = || Error::Usage(format!("{}: table {name:?} does not exist", path()));
+        let missing =
+            || Error::NoTable { database: self.system.trees.file.path.clone(), name: name.to_string() };
         let id = self.system.find(view, name)?.ok_or_else(missing)?;
         let make = |view: &ReadView| {
             let schema = self.system.schema(view, id)?.ok_or_else(missing)?;

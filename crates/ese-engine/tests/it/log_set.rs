@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_engine::internals::log::LogNames;
-use ese_engine::{CommitMode, Error, Instance, Result};
+use ese_engine::{CommitMode, Error, FileError, Instance, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
@@ -223,7 +223,7 @@ fn a_copied_log_does_not_recover_the_original() {
     let before = contents(&disk);
     let error = open_log(&disk, "/copy", 1).map(|_| ()).unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Usage(_)), "{text}");
+    assert!(matches!(error, Error::File { error: FileError::CopyInLogDirectory(_), .. }), "{text}");
     assert!(text.contains(DATABASES[0]) && text.contains("/copy/one.edb"), "{text}");
     assert!(contents(&disk) == before);
     let (instance, _) = open(&disk, 256);

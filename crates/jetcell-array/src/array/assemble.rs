@@ -89,15 +89,14 @@ impl Array {
         let lost = self.lost_slots();
         if self.mode == ArrayMode::ReadOnly {
             if self.config.is_open && !options.force {
-                let text = "the array was not shut down cleanly; start it for writing to replay its journal";
-                return Err(ArrayRefusal::Parameter(text.into()).into());
+                return Err(ArrayRefusal::NotShutDown.into());
             }
             // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
             self.records.hide(self.config.open_rows.clone());
             return Ok(());
         }
         if !self.tolerates_loss(&lost) {
-            let level = self.config.layout.level.to_string();
+            let level = self.config.layout.level;
             return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
         }
         // Slots whose members had already failed are ignored here: the last writes were journalled without those
@@ -133,7 +132,7 @@ impl Array {
 /// Returns the newest configuration. All members must belong to the same array.
 fn newest_config(found: &[(MemberDevice, Superblock)]) -> Result<ArrayConfig> {
     let Some((first, superblock)) = found.first() else {
-        return Err(ArrayRefusal::Parameter("no array member was specified".into()).into());
+        return Err(ArrayRefusal::NoMember.into());
     };
     for (device, other) in found {
         if other.config.array != superblock.config.array {

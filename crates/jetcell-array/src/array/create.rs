@@ -38,26 +38,13 @@ impl Array {
     pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateArrayOptions) -> Result<()> {
         let CreateArrayOptions { level, .. } = *options;
         if !level.member_counts().any(|count| count == members.len()) {
-            let counts: Vec<usize> = level.member_counts().collect();
-            let needed = format!("{} to {}", counts[0], counts[counts.len() - 1]);
-            return Err(ArrayRefusal::MemberCount {
-                level: level.to_string(),
-                members: members.len(),
-                needed,
-            }
-            .into());
+            return Err(ArrayRefusal::MemberCount { level, members: members.len() }.into());
         }
         if !options.chunk.is_power_of_two() || u64::from(options.chunk) > ZONE_ROWS {
-            return Err(ArrayRefusal::Parameter(format!(
-                "the chunk size must be a power of two and at most {ZONE_ROWS} blocks"
-            ))
-            .into());
+            return Err(ArrayRefusal::ChunkSize.into());
         }
         if !is_journal_size(options.journal_images) {
-            return Err(ArrayRefusal::Parameter(
-                "the journal size must be a power of two and at most 4096 blocks".into(),
-            )
-            .into());
+            return Err(ArrayRefusal::JournalSize.into());
         }
         let mut devices = open_distinct(vfs, members)?;
         let rows = common_rows(&devices, options)?;

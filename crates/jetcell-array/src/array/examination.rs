@@ -74,7 +74,7 @@ impl ArrayExamination {
         };
         let newest = superblocks().max_by_key(|(_, superblock)| superblock.config.generation);
         let Some((_, newest)) = newest else {
-            return Err(ArrayRefusal::Parameter("no member of the array can be read".into()).into());
+            return Err(ArrayRefusal::NoReadableMember.into());
         };
         let config = newest.config.clone();
         let path_of = |member: MemberId| {

@@ -235,10 +235,7 @@ impl Array {
 
     fn check_range(&self, first: u64, bytes: usize) -> Result<u64> {
         if !bytes.is_multiple_of(BLOCK) {
-            return Err(ArrayRefusal::Parameter(format!(
-                "the size of {bytes} bytes must be a multiple of {BLOCK}"
-            ))
-            .into());
+            return Err(ArrayRefusal::PartOfABlock(bytes).into());
         }
         let (count, blocks) = ((bytes / BLOCK) as u64, self.config.layout.blocks());
         if first.checked_add(count).is_none_or(|end| end > blocks) {
@@ -252,7 +249,7 @@ impl Array {
         if self.mode != ArrayMode::Stopped {
             return Ok(());
         }
-        Err(ArrayError::Stopped { level: self.config.layout.level.to_string(), failed: self.failed.clone() })
+        Err(ArrayError::Stopped { level: self.config.layout.level, failed: self.failed.clone() })
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

@@ -89,23 +89,18 @@ impl Array {
         self.check_writable()?;
         match part {
             MemberPurpose::Spare if self.config.spares.len() + count > ArrayConfig::MAX_SPARES => {
-                let text = format!("an array can have at most {} spares", ArrayConfig::MAX_SPARES);
-                Err(ArrayRefusal::Parameter(text).into())
+                Err(ArrayRefusal::TooManySpares(ArrayConfig::MAX_SPARES).into())
             }
             MemberPurpose::Spare => Ok(()),
             MemberPurpose::Replacement(slot) if self.slot_config(slot)?.replacement != 0 => {
-                let text = format!("slot {slot} is already being rebuilt; remove the new member first");
-                Err(ArrayRefusal::Parameter(text).into())
+                Err(ArrayRefusal::SlotInRebuild(slot).into())
             }
             MemberPurpose::Replacement(_) => Ok(()),
             MemberPurpose::DataColumns => {
                 let level = self.config.layout.level;
                 let slots = self.config.layout.slots + count;
                 if level == RaidLevel::Mirror || !level.member_counts().any(|count| count == slots) {
-                    let needed =
-                        "a member count that the level supports; a mirror cannot be extended".to_owned();
-                    let level = level.to_string();
-                    return Err(ArrayRefusal::MemberCount { level, members: slots, needed }.into());
+                    return Err(ArrayRefusal::Extension { level, members: slots }.into());
                 }
                 Ok(())
             }
@@ -165,9 +160,6 @@ impl Array {
     pub(crate) fn slot_config(&self, slot: usize) -> Result<SlotConfig> {
         let count = self.config.slots.len();
         let config = self.config.slots.get(slot).cloned();
-        config.ok_or_else(|| {
-            ArrayRefusal::Parameter(format!("slot {slot} does not exist; use a slot from 0 to {}", count - 1))
-                .into()
-        })
+        config.ok_or_else(|| ArrayRefusal::NoSlot { slot, count }.into())
     }
 }

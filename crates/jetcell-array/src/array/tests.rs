@@ -221,9 +221,9 @@ fn creation_rejects_destructive_or_invalid_options_without_writing() {
     assert!(matches!(create(&["1", "2", "data"], &options), ArrayRefusal::HasData { what: "data", .. }));
     assert!(matches!(create(&["short", "short", "3"], &options), ArrayRefusal::DuplicateMember(_)));
     let odd = CreateArrayOptions { journal_images: 3, ..options.clone() };
-    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::Parameter(_)));
+    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::JournalSize));
     let odd = CreateArrayOptions { chunk: 128, ..options.clone() };
-    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::Parameter(_)));
+    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::ChunkSize));
     let lock = disk.lock(&path("2")).unwrap();
     assert!(matches!(create(&["1", "2", "3"], &options), ArrayRefusal::InUse(_)));
     drop(lock);
@@ -323,7 +323,7 @@ fn blocks_past_the_end_and_partial_blocks_are_rejected() {
         refusal(tested.array().read(u64::MAX, &mut [0; BLOCK])),
         ArrayRefusal::OutOfRange { .. }
     ));
-    assert!(matches!(refusal(tested.array().write(0, &[0; 512])), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().write(0, &[0; 512])), ArrayRefusal::PartOfABlock(512)));
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn examination_identifies_each_file_while_the_array_runs() {
     assert_eq!((found.state, found.is_open), (ArrayState::Degraded(1), true));
     assert_eq!((found.slots[1].state, found.slots[1].progress), (SlotState::Rebuilding, 0.5));
     let of_another = ArrayExamination::new(&tested.disk, 78, &paths);
-    assert!(matches!(refusal(of_another), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(of_another), ArrayRefusal::NoReadableMember));
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn erasing_an_array_leaves_other_files_unchanged() {
     let paths = [tested.members.clone(), vec![other.clone()]].concat();
     assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 3);
     assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 0);
-    assert!(matches!(refusal(tested.assemble(true)), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(tested.assemble(true)), ArrayRefusal::NoMember));
     assert_eq!(tested.disk.contents(&other).unwrap()[..512], [7; 512]);
 }
 

@@ -178,7 +178,7 @@ mod tests {
             assert_eq!(level.to_string().parse(), Ok(level));
             assert_eq!(RaidLevel::from_stored(level.stored()), Some(level));
         }
-        assert!("raid7".parse::<RaidLevel>().unwrap_err().contains("raid-dp"));
+        assert!("raid7".parse::<RaidLevel>().unwrap_err().to_string().contains("raid-dp"));
         let counts = |level: RaidLevel| level.member_counts().collect::<Vec<_>>();
         assert_eq!(counts(RaidLevel::RaidDp { prime: 17 }), (4..=18).collect::<Vec<_>>());
         assert_eq!(counts(RaidLevel::Mirror), [2, 3]);

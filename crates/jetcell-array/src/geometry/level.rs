@@ -118,14 +118,19 @@ impl fmt::Display for RaidLevel {
     }
 }
 
-impl FromStr for RaidLevel {
-    type Err = String;
+/// A name that is not the name of a level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{name}\" is not a level; use one of {}", RaidLevel::ALL.map(|level| level.to_string()).join(", "))]
+pub struct UnknownLevel {
+    /// The name.
+    pub name: String,
+}
 
-    fn from_str(text: &str) -> Result<RaidLevel, String> {
-        let names = || RaidLevel::ALL.map(|level| level.to_string()).join(", ");
-        RaidLevel::ALL
-            .into_iter()
-            .find(|level| level.to_string() == text)
-            .ok_or_else(|| format!("\"{text}\" is not a level; use one of {}", names()))
+impl FromStr for RaidLevel {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<RaidLevel, UnknownLevel> {
+        let level = RaidLevel::ALL.into_iter().find(|level| level.to_string() == text);
+        level.ok_or_else(|| UnknownLevel { name: text.to_owned() })
     }
 }

@@ -9,7 +9,7 @@ mod layout;
 mod level;
 
 pub use layout::ArrayLayout;
-pub use level::RaidLevel;
+pub use level::{RaidLevel, UnknownLevel};
 
 pub(crate) use code::RedundancyCode;
 

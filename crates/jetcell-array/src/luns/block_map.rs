@@ -8,7 +8,7 @@ use std::ops::Range;
 use jetcell_sync::Arc;
 
 use super::FIRST_BLOCK;
-use crate::error::{ArrayError, Result};
+use crate::error::{LunError, Result};
 use crate::geometry::BLOCK;
 
 /// Number of pointers in a node.
@@ -216,9 +216,7 @@ impl MapUpdate<'_> {
         if node.0.iter().all(BlockPointer::is_hole) {
             return Ok(BlockPointer::HOLE);
         }
-        let missing =
-            || ArrayError::Luns("a consistency point does not have enough blocks for its maps".into());
-        let block = self.addresses.next().ok_or_else(missing)?;
+        let block = self.addresses.next().ok_or(LunError::TooFewMapBlocks)?;
         self.nodes.push((block, Arc::new(node)));
         Ok(BlockPointer { block, birth: self.birth })
     }

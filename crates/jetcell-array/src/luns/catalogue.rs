@@ -4,7 +4,7 @@ use twox_hash::XxHash3_64;
 
 use super::CATALOGUE_AREA_BLOCKS;
 use super::block_map::{BlockPointer, height};
-use crate::error::{ArrayError, ArrayRefusal, Result};
+use crate::error::{ArrayRefusal, LunError, Result};
 use crate::geometry::{BLOCK, MAX_NUMBER};
 
 const MAGIC: [u8; 8] = *b"JETLUNS2";
@@ -98,8 +98,7 @@ impl LunCatalogue {
     /// # Errors
     /// There is no such LUN.
     pub fn index_of(&self, name: &str) -> Result<usize> {
-        self.find(name)
-            .ok_or_else(|| ArrayRefusal::Parameter(format!("the volume does not have a LUN {name}")).into())
+        self.find(name).ok_or_else(|| ArrayRefusal::NoLun(name.to_owned()).into())
     }
 
     /// Returns the roots of the trees of all LUNs and snapshots, with the heights of the trees.
@@ -139,7 +138,7 @@ impl LunCatalogue {
         let mut bytes = out.0;
         let end = bytes.len();
         if end > CATALOGUE_AREA_BLOCKS as usize * BLOCK {
-            return Err(ArrayError::Luns("the volume's catalogue is full; delete some snapshots".into()));
+            return Err(LunError::CatalogueFull.into());
         }
         bytes[LENGTH..LENGTH + 8].copy_from_slice(&(end as u64).to_le_bytes());
         let sum = XxHash3_64::oneshot(&bytes[CHECKSUM_START..]);
@@ -210,11 +209,7 @@ pub fn check_name(name: &str) -> Result<()> {
     if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_good) {
         return Ok(());
     }
-    let text = format!(
-        "invalid name {name:?}; names must have between 1 and {MAX_NAME} bytes and contain \
-     only letters, digits, and - _ ."
-    );
-    Err(ArrayRefusal::Parameter(text).into())
+    Err(ArrayRefusal::Name { name: name.to_owned(), max: MAX_NAME }.into())
 }
 
 /// Rejects sizes that a LUN cannot have.
@@ -222,10 +217,7 @@ pub(super) fn check_blocks(blocks: u64) -> Result<()> {
     if (1..=MAX_BLOCKS).contains(&blocks) {
         return Ok(());
     }
-    Err(ArrayRefusal::Parameter(format!(
-        "the size of a LUN must be between 1 and {MAX_BLOCKS} blocks of {BLOCK} bytes"
-    ))
-    .into())
+    Err(ArrayRefusal::LunSize(MAX_BLOCKS).into())
 }
 
 struct CatalogueEncoder(Vec<u8>);

@@ -11,7 +11,7 @@ use super::write_through::WRITE_THROUGH_BATCH;
 use super::{LunVolume, PendingBlock};
 use crate::array::BlockReadAhead;
 use crate::bytes::BlockStore;
-use crate::error::{ArrayError, ArrayRefusal, Result};
+use crate::error::{ArrayError, ArrayRefusal, LunError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::WriteData;
 
@@ -49,8 +49,7 @@ impl LunVolume {
     /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
     pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
         self.finish_consistency_point()?;
-        let missing = || ArrayError::Luns("the LUN was deleted".into());
-        let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or_else(missing)?;
+        let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or(LunError::Deleted)?;
         let (root, height) = (entry.root, entry.height());
         let mut found = std::collections::BTreeSet::new();
         for_each_mapped(&mut self.reader(), root, height, &range, &mut |index, _| {

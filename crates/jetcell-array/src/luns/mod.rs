@@ -56,7 +56,7 @@ use self::open_zone::LunOpenZone;
 use self::write_log::WriteLog;
 use self::write_through::WriteThroughBlocks;
 use crate::array::{Array, PreparedMember};
-use crate::error::{ArrayError, Result};
+use crate::error::{LunError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
 
@@ -155,11 +155,7 @@ impl MapNodeSource for MapReader<'_> {
         let mut bytes = vec![0; BLOCK];
         self.array.read(block, &mut bytes)?;
         let node = MapNode::decode(&bytes, self.array.layout().blocks(), self.sequence);
-        let node = Arc::new(node.ok_or_else(|| {
-            ArrayError::Luns(format!(
-                "block {block} of the array is not a node of a block map; the volume is damaged"
-            ))
-        })?);
+        let node = Arc::new(node.ok_or(LunError::NotAMapNode(block))?);
         self.maps.insert(block, node.clone());
         Ok(node)
     }
@@ -224,7 +220,7 @@ impl LunVolume {
 
     fn check_running(&self) -> Result<()> {
         if self.has_failed {
-            return Err(ArrayError::Luns("a consistency point failed; restart the volume".into()));
+            return Err(LunError::ConsistencyPointFailed.into());
         }
         Ok(())
     }

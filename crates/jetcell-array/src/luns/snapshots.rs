@@ -41,7 +41,7 @@ impl LunVolume {
     fn add_lun(&mut self, name: &str, blocks: u64, root: BlockPointer, floor: u64) -> Result<()> {
         check_name(name)?;
         if self.catalogue.find(name).is_some() {
-            return Err(ArrayRefusal::Parameter(format!("LUN {name} already exists")).into());
+            return Err(ArrayRefusal::LunExists(name.to_owned()).into());
         }
         self.consistency_point()?;
         let id = self.catalogue.next_lun;
@@ -102,7 +102,8 @@ impl LunVolume {
         check_name(name)?;
         let place = self.catalogue.index_of(lun)?;
         if self.snapshot(place, name).is_ok() {
-            return Err(ArrayRefusal::Parameter(format!("{lun} already has a snapshot named {name}")).into());
+            let (lun, name) = (lun.to_owned(), name.to_owned());
+            return Err(ArrayRefusal::SnapshotExists { lun, name }.into());
         }
         self.consistency_point()?;
         let (sequence, root) = (self.catalogue.sequence, self.catalogue.luns[place].root);
@@ -162,8 +163,6 @@ impl LunVolume {
     fn snapshot(&self, place: usize, name: &str) -> Result<usize> {
         let lun = &self.catalogue.luns[place];
         let found = lun.snapshots.iter().position(|snapshot| snapshot.name == name);
-        found.ok_or_else(|| {
-            ArrayRefusal::Parameter(format!("{} does not have a snapshot named {name}", lun.name)).into()
-        })
+        found.ok_or_else(|| ArrayRefusal::NoSnapshot { lun: lun.name.clone(), name: name.to_owned() }.into())
     }
 }

@@ -11,7 +11,7 @@ use super::catalogue::LunCatalogue;
 use super::write_log::{WriteLog, WriteLogEntry, WriteLogIdentity};
 use super::{CATALOGUE_AREA_BLOCKS, FIRST_BLOCK, LunVolume, MapCache, MapReader, PendingBlock};
 use crate::array::Array;
-use crate::error::{ArrayError, ArrayRefusal, Result};
+use crate::error::{ArrayError, ArrayRefusal, LunError, Result};
 use crate::geometry::BLOCK;
 
 /// Options for a volume's write log.
@@ -91,14 +91,9 @@ impl LunVolume {
         let blocks = array.layout().blocks();
         let catalogue = LunCatalogue { next_lun: 1, is_clean: true, ..LunCatalogue::default() };
         let file = if blocks <= 2 * FIRST_BLOCK {
-            let text =
-                format!("the array has only {blocks} blocks, but LUNs need more than {}", 2 * FIRST_BLOCK);
-            Err(ArrayRefusal::Parameter(text).into())
+            Err(ArrayRefusal::TooSmallForLuns { blocks, needed: 2 * FIRST_BLOCK }.into())
         } else if array.was_written() {
-            Err(ArrayRefusal::Parameter(
-                "the array already contains other data; LUNs require a new array".into(),
-            )
-            .into())
+            Err(ArrayRefusal::ArrayHasData.into())
         } else {
             let identity =
                 WriteLogIdentity { array: array.id(), created_after: catalogue.sequence, bytes: log.bytes };
@@ -136,8 +131,7 @@ impl LunVolume {
     /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
     pub fn start(mut array: Array, log: &WriteLogOptions) -> Result<LunVolume> {
         let Some(catalogue) = newest_catalogue(&mut array)? else {
-            let text = "the array does not contain LUNs, or both catalogues of its LUNs are damaged";
-            return refuse(array, ArrayRefusal::Parameter(text.into()).into());
+            return refuse(array, ArrayRefusal::NoCatalogue.into());
         };
         let (sequence, point, was_clean) = (catalogue.sequence, catalogue.point, catalogue.is_clean);
         let identity = WriteLogIdentity {
@@ -234,9 +228,7 @@ impl LunVolume {
             // The log cannot refer to a deleted LUN, because the deletion was a consistency point.
             let blocks = self.catalogue.luns.iter().find(|entry| entry.id == lun).map(|entry| entry.blocks);
             if blocks.is_none_or(|blocks| first.checked_add(count).is_none_or(|end| end > blocks)) {
-                return Err(ArrayError::Luns(
-                    "the write log refers to blocks that do not belong to any LUN".into(),
-                ));
+                return Err(LunError::WriteOutsideLuns.into());
             }
             match data {
                 Some(data) => {

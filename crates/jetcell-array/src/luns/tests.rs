@@ -160,7 +160,8 @@ fn snapshots_share_space_and_can_be_restored_and_cloned() {
     for (lun, snapshot, what) in
         [("a", "s1", "already"), ("a", "s 1", "letters"), ("x", "s", "does not have a LUN x")]
     {
-        let error = volume.create_snapshot(lun, snapshot, 0).unwrap_err().to_string();
+        let error = volume.create_snapshot(lun, snapshot, 0).unwrap_err();
+        let error = format!("{error}; {}", error.advice().unwrap_or_default());
         assert!(error.contains(what), "{error}");
     }
     assert!(volume.roll_back("a", "s3").is_err() && volume.clone_snapshot("a", "s1", "c").is_err());

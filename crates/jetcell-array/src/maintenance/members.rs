@@ -30,14 +30,14 @@ impl Array {
         let config = self.slot_config(slot)?;
         let member = if config.replacement == 0 { config.member } else { config.replacement };
         let Some(device) = self.device_of(member) else {
-            return Err(ArrayRefusal::Parameter(format!("slot {slot} does not have a member")).into());
+            return Err(ArrayRefusal::EmptySlot(slot).into());
         };
         let mut lost = self.lost_slots();
         if member == config.member {
             lost.push(slot);
         }
         if !self.tolerates_loss(&lost) {
-            let level = self.config.layout.level.to_string();
+            let level = self.config.layout.level;
             return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
         }
         self.fail_device(device)?;

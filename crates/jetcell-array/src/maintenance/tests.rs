@@ -271,7 +271,7 @@ fn an_array_grows_without_moving_a_block() {
     let file = tested.new_file();
     assert!(matches!(
         tested.array().grow(&[file], false),
-        Err(ArrayError::Refused(ArrayRefusal::MemberCount { .. }))
+        Err(ArrayError::Refused(ArrayRefusal::Extension { .. }))
     ));
 }
 
@@ -289,9 +289,9 @@ fn unusable_new_members_and_excessive_losses_are_rejected() {
     let data = tested.new_file();
     tested.disk.corrupt(&data, 70_000, &[1]).unwrap();
     assert!(matches!(refusal(tested.array().replace(0, &data, false)), ArrayRefusal::HasData { .. }));
-    assert!(matches!(refusal(tested.array().replace(9, &data, true)), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().replace(9, &data, true)), ArrayRefusal::NoSlot { slot: 9, .. }));
     tested.array().fail(1).unwrap();
-    assert!(matches!(refusal(tested.array().fail(1)), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().fail(1)), ArrayRefusal::EmptySlot(1)));
     assert!(matches!(refusal(tested.array().fail(2)), ArrayRefusal::TooManyMissing { missing: 2, .. }));
     tested.array().replace(1, &data, true).unwrap();
     tested.rebuild();

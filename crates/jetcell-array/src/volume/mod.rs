@@ -83,7 +83,7 @@ struct AtomicWriteCounters {
 fn io_error(error: ArrayError) -> io::Error {
     match error {
         ArrayError::Io { source, .. } if jetcell_vfs::is_power_off(&source) => source,
-        error => io::Error::other(error),
+        error => error.into_io_error(),
     }
 }
 
@@ -211,11 +211,8 @@ impl Volume {
     fn mount_on(mut base: VolumeStorage, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
         let blocks = base.blocks()?;
         if blocks <= 2 * TABLE_AREA_BLOCKS {
-            let text = format!(
-                "the volume has only {blocks} blocks, but files need more than {}",
-                2 * TABLE_AREA_BLOCKS
-            );
-            return Err(ArrayRefusal::Parameter(text).into());
+            let needed = 2 * TABLE_AREA_BLOCKS;
+            return Err(ArrayRefusal::TooSmallForFiles { blocks, needed }.into());
         }
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
@@ -224,8 +221,7 @@ impl Volume {
             None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
             None if is_empty => FileTable::default(),
             None => {
-                let text = "the blocks contain data of another program, or both file tables are damaged";
-                return Err(ArrayRefusal::Parameter(text.into()).into());
+                return Err(ArrayRefusal::NoFileTable.into());
             }
         };
         let load = base.with_array(|array| array.load_meter());

@@ -38,8 +38,8 @@ fn a_restore_reaches_only_positions_before_a_bulk_load() {
     site.close();
     let refused =
         back_up_directory(&files, "/one", "/next", &options(BackupType::Incremental, Some("/full")));
-    assert!(matches!(&refused, Err(BackupError::Set { what, .. }) if what.ends_with("make a full backup")));
-    assert_eq!(set_error(refused), BackupSetError::NoFullBackup);
+    assert!(matches!(&refused, Err(BackupError::Set(BackupSetError::BulkLoaded(_)))));
+    assert_eq!(set_error(refused), "JET_errMissingFullBackup");
 
     let with_logs = |to: &str, until: LogPosition| {
         let until: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));

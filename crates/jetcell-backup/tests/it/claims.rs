@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_backup::{BackupError, BackupManifest, BackupSetError, BackupType};
+use jetcell_backup::{BackupError, BackupManifest, BackupType};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn a_restore_ignores_records_that_name_other_databases() {
         disk.put(Path::new(RECORD), record.to_string().as_bytes());
         assert_eq!(
             set_error(restore_to(&files, &["/backup"], "/restored", None)),
-            BackupSetError::NotEmpty,
+            "JET_errBackupDirectoryNotEmpty",
             "{lie}"
         );
     }

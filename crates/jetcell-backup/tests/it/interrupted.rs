@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jetcell_backup::{BackupManifest, BackupSetError, BackupState, BackupType, verify};
+use jetcell_backup::{BackupManifest, BackupState, BackupType, verify};
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
@@ -24,9 +24,12 @@ fn is_partial(files: &Arc<dyn Vfs>) {
     assert_eq!(BackupManifest::state(&**files, Path::new("/backup")).unwrap(), BackupState::Partial);
     assert_eq!(
         set_error(verify(files, Path::new("/backup"), &Default::default())),
-        BackupSetError::NotABackup
+        "JET_errRestoreOfNonBackupDatabase"
     );
-    assert_eq!(set_error(restore_to(files, &["/backup"], "/restored", None)), BackupSetError::NotABackup);
+    assert_eq!(
+        set_error(restore_to(files, &["/backup"], "/restored", None)),
+        "JET_errRestoreOfNonBackupDatabase"
+    );
 }
 
 #[test]

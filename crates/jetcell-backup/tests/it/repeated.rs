@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ese_engine::Error;
-use jetcell_backup::{BackupError, BackupSetError, BackupType, RestoreOptions, restore};
+use jetcell_backup::{BackupError, BackupType, RestoreOptions, restore};
 
 use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
@@ -21,13 +21,14 @@ fn a_repeated_backup_of_an_unchanged_source_does_nothing() {
     assert!(again.already_complete && again.copied_bytes == 0 && again.manifest == first.manifest);
     assert_eq!(disk.operations(), before, "something was changed");
     let copy = back_up_directory(&files, "/one", "/full", &options(BackupType::Copy, None));
-    assert_eq!(set_error(copy), BackupSetError::NotEmpty);
+    assert_eq!(set_error(copy), "JET_errBackupDirectoryNotEmpty");
 
     let site = TestInstance::open(&files, "/one", 0);
     site.insert(50..60);
     site.close();
-    let refused = full().unwrap_err().to_string();
-    assert!(refused.contains("made at") && refused.contains("specify a different directory"), "{refused}");
+    let refused = full().unwrap_err();
+    assert_eq!(refused.advice().as_deref(), Some("specify a different directory"));
+    assert!(refused.to_string().contains("made at"), "{refused}");
     let incremental =
         || back_up_directory(&files, "/one", "/later", &options(BackupType::Incremental, Some("/full")));
     assert!(!incremental().unwrap().already_complete);
@@ -35,7 +36,7 @@ fn a_repeated_backup_of_an_unchanged_source_does_nothing() {
     let other = TestInstance::open(&files, "/two", 300);
     other.close();
     let other = back_up_directory(&files, "/two", "/full", &options(BackupType::Full, None));
-    assert_eq!(set_error(other), BackupSetError::NotEmpty);
+    assert_eq!(set_error(other), "JET_errBackupDirectoryNotEmpty");
 }
 
 #[test]
@@ -55,11 +56,15 @@ fn a_repeated_restore_does_nothing_until_a_database_is_used() {
     assert_eq!(again.databases, [Path::new("/restored/data.edb")]);
     assert_eq!(disk.operations(), before, "something was changed");
     // A restore of other backups is refused.
-    assert_eq!(set_error(restore_to(&files, &["/full"], "/restored", None)), BackupSetError::NotEmpty);
+    assert_eq!(
+        set_error(restore_to(&files, &["/full"], "/restored", None)),
+        "JET_errBackupDirectoryNotEmpty"
+    );
 
     TestInstance::open(&files, "/restored", 0).close();
-    let used = both().unwrap_err().to_string();
-    assert!(used.contains("data.edb was used or removed after") && used.contains("--force"), "{used}");
+    let used = both().unwrap_err();
+    assert!(used.advice().unwrap().contains("--force"), "{used}");
+    assert!(used.to_string().contains("data.edb was used or removed after"), "{used}");
     let forced = || RestoreOptions { force: true, ..RestoreOptions::default() };
     let backups = ["/full".into(), "/later".into()];
     assert_eq!(
@@ -68,7 +73,7 @@ fn a_repeated_restore_does_nothing_until_a_database_is_used() {
     );
     assert!(both().unwrap().earlier_restore_unix_ms.is_some());
     files.remove(Path::new("/restored/data.edb")).unwrap();
-    assert_eq!(set_error(both()), BackupSetError::NotEmpty);
+    assert_eq!(set_error(both()), "JET_errBackupDirectoryNotEmpty");
 }
 
 #[test]

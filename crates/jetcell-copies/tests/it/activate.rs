@@ -107,8 +107,8 @@ fn a_failover_reports_losses_and_stays_within_the_allowed_loss() {
     disk.corrupt(&closed[&ese_format::Generation(next)], 9000, &[7; 300]).unwrap();
     let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
     assert!(error.contains("damaged") || error.contains("missing"), "{error}");
-    let error = activated(&disk, LossLimit::Generations(lost - 1)).unwrap_err().to_string();
-    assert!(error.contains(&format!("--lossy {lost}")), "{error}");
+    let error = activated(&disk, LossLimit::Generations(lost - 1)).unwrap_err();
+    assert!(error.advice().unwrap().contains(&format!("--lossy {lost}")), "{error}");
     assert!(opens(&disk.clone_disk(), ACTIVE), "nothing was changed");
     let result = activated(&disk, LossLimit::Generations(lost)).unwrap();
     let said = result.lost.unwrap();
@@ -159,8 +159,9 @@ fn a_copy_without_a_reachable_active_is_activated_with_loss() {
     for path in disk.list(Path::new(ACTIVE)).unwrap() {
         disk.remove(&path).unwrap();
     }
-    let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
-    assert!(error.contains("is unreachable") && error.contains("--lossy"), "{error}");
+    let error = activated(&disk, LossLimit::Nothing).unwrap_err();
+    assert!(error.advice().unwrap().contains("--lossy"), "{error}");
+    assert!(error.to_string().contains("is unreachable"), "{error}");
     let result = activated(&disk, LossLimit::Generations(0)).unwrap();
     assert!(result.lost.is_some_and(|lost| lost.commits.is_none()) && !result.stepped_down, "{result:?}");
     assert!(keys(&disk, COPY).len() >= 150);

@@ -12,8 +12,8 @@ use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use jetcell_backup::BackupOptions;
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, ReplayOptions, Replicator, Result, SeedOptions, SeedResult,
-    StreamDirectory, seed_stopped,
+    CopyState, DirectorySource, ReplayOptions, Replicator, Result, SeedOptions, SeedResult, StreamDirectory,
+    seed_stopped,
 };
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
@@ -191,7 +191,8 @@ pub fn seed(disk: &SimVfs, again: bool) -> Result<SeedResult> {
 
 /// Seeds a copy in the given directory from the stopped active side.
 pub fn seed_to(disk: &SimVfs, copy: &Path, again: bool) -> Result<SeedResult> {
-    let files: Vec<PathBuf> = disk.list(Path::new(ACTIVE)).map_err(|e| CopyError::Refused(e.to_string()))?;
+    let files: Vec<PathBuf> =
+        disk.list(Path::new(ACTIVE)).map_err(|error| ese_engine::Error::io(ACTIVE, &error))?;
     seed_stopped(&vfs(disk), &files, copy, &source(disk), &seed_options(again))
 }
 

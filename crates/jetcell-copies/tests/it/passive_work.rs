@@ -6,7 +6,7 @@ use std::time::Duration;
 use ese_engine::{EventKind, EventProfile, MaintenanceThrottle};
 use jetcell_backup::{BackupOptions, RestoreOptions, back_up_stopped, restore};
 use jetcell_copies::{
-    CopyError, CopyScanOptions, CopyScanProgress, LossLimit, activate, pause_replay, scan_copy,
+    CopyError, CopyScanOptions, CopyScanProgress, LossLimit, Refusal, activate, pause_replay, scan_copy,
 };
 use jetcell_host::Cancellation;
 use jetcell_sync::Arc;
@@ -62,7 +62,7 @@ fn a_copy_backup_restores_the_state_at_the_backup_position() {
     let rests = pause_replay(&vfs(&disk), Path::new(COPY)).unwrap();
     let refused =
         activate(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), LossLimit::Any, &replay_options());
-    assert!(matches!(refused, Err(CopyError::Refused(what)) if what.contains("backup")));
+    assert!(matches!(refused, Err(CopyError::Refused { reason: Refusal::BackupRunning, .. })));
     back_up_stopped(&vfs(&disk), &files(&disk), Path::new("/again"), &options).unwrap();
     drop(rests);
     assert_eq!(restored(&disk, "/again", "/restored-again"), (0..300).collect());

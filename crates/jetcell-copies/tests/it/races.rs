@@ -4,11 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
-use jetcell_copies::{DirectorySource, HistoryRelation, LogHistory, LogSource, StreamDirectory};
+use jetcell_copies::{
+    CopyError, CopyPhase, CopyState, DirectorySource, HistoryRelation, LogHistory, LogSource, LossLimit,
+    Refusal, StreamDirectory, activate,
+};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, FileStem, OpenMode, SimVfs, Vfs, VfsLayer};
 
-use super::active_instance::{ACTIVE, ActiveInstance, KEEP, logs, seeded};
+use super::active_instance::{ACTIVE, ActiveInstance, COPY, KEEP, logs, seeded};
 
 fn files(disk: &SimVfs, directory: &str) -> Vec<PathBuf> {
     disk.list(Path::new(directory)).unwrap()
@@ -36,7 +39,7 @@ fn closing_the_newest_log_does_not_change_the_history() {
     site.close();
 }
 
-type Hook = Box<dyn FnOnce() + Send>;
+type Hook = Box<dyn FnMut(&Path) + Send>;
 
 /// Runs a hook directly before a lock is acquired, to simulate another process.
 struct LockHookVfs {
@@ -50,8 +53,9 @@ impl VfsLayer for LockHookVfs {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         let hook = self.hook.lock().take();
-        if let Some(hook) = hook {
-            hook();
+        if let Some(mut hook) = hook {
+            hook(path);
+            *self.hook.lock() = Some(hook);
         }
         self.disk.lock(path)
     }
@@ -63,11 +67,13 @@ fn logs_closed_before_the_lockout_are_handed_over() {
     let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(20..100);
     let newest = site.instance.core().log().tail().generation;
-    let last = move || {
-        site.insert(100..300);
-        site.close();
-    };
-    let hook: Hook = Box::new(last);
+    let mut site = Some(site);
+    let hook: Hook = Box::new(move |_| {
+        if let Some(site) = site.take() {
+            site.insert(100..300);
+            site.close();
+        }
+    });
     let vfs: Arc<dyn Vfs> = Arc::new(LockHookVfs { disk: disk.clone(), hook: Mutex::new(Some(hook)) });
     let directory = StreamDirectory::new(&vfs, Path::new(ACTIVE), FileStem::E00, Default::default());
     let handover = DirectorySource::new(directory).hand_over("/copy").unwrap();
@@ -137,4 +143,38 @@ fn the_next_owner_removes_unfinished_states() {
     drop(owner);
     drop(super::active_instance::follow(&disk).unwrap());
     assert!(!left.iter().any(|name| is_there(name)) && is_there("letter.unfinished"));
+}
+
+/// Another process activates the copy, and stops before it completes, while this process has released the lock.
+#[test]
+fn an_activation_does_not_replace_an_interrupted_one() {
+    let disk = seeded(20);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
+    site.insert(20..200);
+    super::active_instance::catch_up(&disk).unwrap();
+    let activating = CopyPhase::Activating { lost: None, steps_down: false };
+    let mut locks = 0;
+    let (other, phase) = (disk.clone(), activating.clone());
+    let hook = move |path: &Path| {
+        locks += u32::from(path.ends_with("copy.lock"));
+        if path.ends_with("copy.lock") && locks == 2 {
+            let mut state = CopyState::read(&other, Path::new(COPY)).unwrap().unwrap();
+            state.phase = phase.clone();
+            state.store(&other, Path::new(COPY)).unwrap();
+        }
+    };
+    let vfs: Arc<dyn Vfs> =
+        Arc::new(LockHookVfs { disk: disk.clone(), hook: Mutex::new(Some(Box::new(hook))) });
+    drop(site);
+    for path in files(&disk, ACTIVE) {
+        disk.remove(&path).unwrap();
+    }
+    let source = Box::new(super::active_instance::source(&disk));
+    let options = super::active_instance::replay_options();
+    let activated = activate(&vfs, Path::new(COPY), source, LossLimit::Any, &options);
+    assert!(
+        matches!(activated, Err(CopyError::Refused { reason: Refusal::ActivationIncomplete, .. })),
+        "{activated:?}"
+    );
+    assert_eq!(CopyState::read(&disk, Path::new(COPY)).unwrap().unwrap().phase, activating);
 }

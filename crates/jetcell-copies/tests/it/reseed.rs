@@ -5,8 +5,8 @@ use std::path::Path;
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, log::header::LogHeader};
 use jetcell_copies::{
-    CopyError, CopyPhase, CopyState, DirectorySource, HistoryRelation, LogHistory, LossLimit, Replicator,
-    Reseed, ReseedPlan, Result, activate, seed_stopped,
+    CopyError, CopyPhase, CopyState, DirectorySource, FullReseedReason, HistoryRelation, LogHistory,
+    LossLimit, Replicator, Reseed, ReseedPlan, Result, activate, seed_stopped,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
@@ -233,8 +233,9 @@ fn missing_logs_require_a_full_reseed() {
     };
     let before = disk.contents(Path::new("/active/data.edb"));
     disk.corrupt(&logs(&disk, ACTIVE).archived(first), 9000, &[7; 300]).unwrap();
-    let error = reseed(&disk).unwrap_err().to_string();
-    assert!(error.contains("omit --incremental"), "{error}");
+    let error = reseed(&disk).unwrap_err();
+    assert!(matches!(error, CopyError::OnlyFullReseed(FullReseedReason::Log(_))), "{error}");
+    assert!(error.advice().unwrap().contains("omit --incremental"), "{error}");
     assert!(disk.contents(Path::new("/active/data.edb")) == before);
     let bytes = before.unwrap();
     let header = ese_format::header::DatabaseHeader::read_from_start(&bytes[..8192]).unwrap().0;

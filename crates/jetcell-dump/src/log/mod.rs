@@ -22,7 +22,7 @@ use self::record::RecordDump;
 use self::stats::RecordCounters;
 use crate::format::read_start;
 use crate::header::{read_header, report_damage};
-use crate::{DumpOutput, DumpSource, DumpedValue, EseFileKind, NamedValues, Result};
+use crate::{DumpOutput, DumpSource, DumpedValue, EseFileKind, NamedValues, Result, UnusableReason};
 
 /// Options for dumping a log ([`dump_log`]).
 #[derive(Clone, Debug, Default)]
@@ -116,10 +116,7 @@ pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut Dump
     let get = |name| header.fields.get(name).cloned().unwrap_or(DumpedValue::None);
     let (major, minor) = (get("version_major"), get("version_minor"));
     if header.checksum.good && (&major, &minor) != (&DumpedValue::Number(8), &DumpedValue::Number(4000)) {
-        return Err(source.unusable_error(format!(
-            "log format {major}.{minor} is not supported (only 8.4000 is supported), so its records cannot \
-             be read; to show its header, use dump header"
-        )));
+        return Err(source.unusable_error(UnusableReason::LogFormat(format!("{major}.{minor}"))));
     }
     output.item(&LogDumpHead::from_fields(source.path().to_owned(), &header.fields))?;
     report_damage(&header, output)?;

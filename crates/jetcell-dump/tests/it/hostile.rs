@@ -185,7 +185,8 @@ fn filters_choose_records() {
 fn other_formats_are_rejected_with_advice() {
     let Some(file) = basic() else { return };
     let failed = |with: fn(&DumpSource, &mut DumpOutput<'_>) -> jetcell_dump::Result<()>, file: &[u8]| {
-        run(file, false, with).2.unwrap_err().to_string()
+        let error = run(file, false, with).2.unwrap_err();
+        format!("{error}; {}", error.advice().unwrap_or_default())
     };
     let log = |source: &DumpSource, output: &mut DumpOutput<'_>| {
         jetcell_dump::dump_log(source, &LogDumpOptions::default(), output)

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use async_nats::{Client, ConnectOptions};
 use futures_util::StreamExt;
 use futures_util::stream::select_all;
 use jetcell_vfs::{check_input, check_secret, read_secret};
@@ -64,19 +64,14 @@ impl NatsAccess {
         let addresses: Vec<String> = self.url.split(',').map(|url| url.trim().to_string()).collect();
         // Command-line arguments are visible to every user of the host.
         if addresses.iter().any(|url| url.contains('@')) {
-            Err(BusError::Refused(
-                "the address in --nats contains a password, which all users of this machine can read; put \
-                 it in a file for --token-file, --credentials or --nkey-file"
-                    .into(),
-            ))
+            Err(BusError::PasswordInAddress)
         } else {
             Ok(addresses)
         }
     }
 
     fn options(&self) -> Result<ConnectOptions, BusError> {
-        let unreadable =
-            |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
+        let unreadable = |path: &PathBuf, error: std::io::Error| BusError::File { path: path.clone(), error };
         let text =
             |path: &PathBuf| read_secret(path, MAX_SECRET_BYTES).map_err(|error| unreadable(path, error));
         let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
@@ -136,7 +131,7 @@ impl NatsBus {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| BusError::Refused(format!("failed to start the NATS client: {error}")))?;
+            .map_err(BusError::NotStarted)?;
         let thread = std::thread::spawn(move || {
             runtime.block_on(serve(access, addresses, subjects, ready, sender, wanted));
         });
@@ -145,7 +140,7 @@ impl NatsBus {
                 Ok(NatsBus { jobs: Some(jobs), received: Mutex::new(received), thread: Some(thread) })
             }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(BusError::Refused("the NATS client has stopped".into())),
+            Err(_) => Err(BusError::Stopped),
         }
     }
 }
@@ -181,41 +176,13 @@ impl Drop for NatsBus {
 
 async fn open_connection(access: &NatsAccess, addresses: Vec<String>) -> Result<Client, BusError> {
     let options = access.options()?;
-    let shown = access.url.clone();
+    let url = access.url.clone();
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT * 2, options.connect(addresses));
     match connecting.await {
         Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => {
-            let text =
-                format!("failed to connect to the NATS server at {shown}: {}", error_with_causes(&error));
-            Err(match error.kind() {
-                ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
-                    BusError::Unreachable(format!("{text}; start it, or correct --nats"))
-                }
-                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    BusError::Refused(format!("{text}; check --token-file, --credentials or --nkey-file"))
-                }
-                _ => BusError::Refused(text),
-            })
-        }
-        Err(_) => Err(BusError::Unreachable(format!(
-            "the NATS server at {shown} does not respond; start it, or correct --nats"
-        ))),
+        Ok(Err(error)) => Err(BusError::Connect { url, error }),
+        Err(_) => Err(BusError::NoResponse { url }),
     }
-}
-
-/// Formats an error with its causes, omitting repeated text.
-fn error_with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Connects and reports the result, then forwards messages until the sender is dropped.
@@ -235,7 +202,7 @@ async fn serve(
     for subject in subjects {
         match client.subscribe(subject).await {
             Ok(subscription) => subscriptions.push(subscription),
-            Err(error) => return drop(ready.send(Err(BusError::Refused(error_with_causes(&error))))),
+            Err(error) => return drop(ready.send(Err(BusError::Subscribe(error)))),
         }
     }
     // When the flush completes, the server has processed the subscriptions.

@@ -1,7 +1,13 @@
 //! The saved state of a coordinator, from which another process can continue the run.
 
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use jetcell_input::error_line;
 use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::{Coordinator, FleetMember, LostHost, StopReason};
 use crate::config::FleetConfig;
@@ -20,7 +26,53 @@ pub struct SavedMember {
     pub lost: Option<LostHost>,
     /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stored: Option<Result<(), String>>,
+    pub stored: Option<StorageOutcome>,
+}
+
+/// Whether a host's result was stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StorageOutcome {
+    /// The result was stored.
+    #[serde(rename = "Ok")]
+    Stored(()),
+    /// The result was not stored, for this reason.
+    #[serde(rename = "Err")]
+    Failed(String),
+}
+
+/// Reason why a host's result was not stored.
+#[derive(Debug, Error)]
+pub enum StoreResultError {
+    /// The host sent something else.
+    #[error("its result cannot be read: {}", error_line(.0))]
+    Invalid(#[source] serde_json::Error),
+    /// The result exceeds the maximum size of a result.
+    #[error("the result is {bytes} bytes long, which exceeds the maximum")]
+    TooLarge {
+        /// Size of the result.
+        bytes: u64,
+    },
+    /// The files of the result cannot be written.
+    #[error("{}: cannot be written: {error}", .directory.display())]
+    Io {
+        /// Directory of the result.
+        directory: PathBuf,
+        /// Error from the operating system.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Error for a run that cannot be resumed because its configuration has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the configuration has changed since the run started")]
+pub struct ResumeError;
+
+impl ResumeError {
+    /// What the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some("restore it, or add --new to discard the run".into())
+    }
 }
 
 /// The state of a fleet coordinator, as saved on disk.
@@ -74,11 +126,9 @@ impl Coordinator {
         saved: CoordinatorState,
         epoch: String,
         now: u64,
-    ) -> Result<Coordinator, String> {
+    ) -> Result<Coordinator, ResumeError> {
         if saved.version != VERSION || saved.configuration != config.digest {
-            return Err("the configuration has changed since the run started; restore it, or add --new to \
-             discard the run"
-                .into());
+            return Err(ResumeError);
         }
         // The option may have been given on the command line instead of in the file.
         let mut config = config;

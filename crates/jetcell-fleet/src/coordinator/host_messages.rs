@@ -2,7 +2,7 @@
 
 use super::{
     CHUNK_REQUEST_TIMEOUT_NS, CHUNKS_PER_REQUEST, Coordinator, CoordinatorAction, FleetEvent, FleetMember,
-    MAX_CONCURRENT_FETCHES,
+    MAX_CONCURRENT_FETCHES, StoreResultError,
 };
 use crate::message::{Barrier, CoordinatorMessage, HostCondition, HostHeartbeat};
 use crate::result_transfer::ResultReceiver;
@@ -140,10 +140,7 @@ impl Coordinator {
                     None => {
                         self.record_stored_result(
                             rank,
-                            Err(format!(
-                                "the result is {} bytes long, which exceeds the maximum",
-                                offer.bytes
-                            )),
+                            Err(StoreResultError::TooLarge { bytes: offer.bytes }),
                         );
                         continue;
                     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::StorageOutcome;
 use crate::message::{Barrier, HostCondition, HostHeartbeat, display_text, printable_start};
 use crate::result_transfer::ResultReceiver;
 
@@ -30,7 +31,7 @@ pub struct FleetMember {
     /// Number of the chunk after the last requested one.
     pub(super) requested_until: u64,
     /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
-    stored: Option<Result<(), String>>,
+    stored: Option<StorageOutcome>,
     pub(super) end_reported: bool,
 }
 
@@ -55,7 +56,7 @@ impl FleetMember {
         beat: HostHeartbeat,
         heard_ns: u64,
         lost: Option<LostHost>,
-        stored: Option<Result<(), String>>,
+        stored: Option<StorageOutcome>,
     ) -> FleetMember {
         FleetMember { lost, stored, ..FleetMember::new(beat, heard_ns) }
     }
@@ -75,7 +76,7 @@ impl FleetMember {
         self.lost.get_or_insert(LostHost { heard_ns: self.heard_ns, did, given_up: given_up.into() });
     }
 
-    pub(super) fn set_storage_outcome(&mut self, outcome: Result<(), String>) {
+    pub(super) fn set_storage_outcome(&mut self, outcome: StorageOutcome) {
         self.receiver = None;
         self.stored = Some(outcome);
     }
@@ -106,14 +107,14 @@ impl FleetMember {
     }
 
     /// Returns whether storing the host's result succeeded or failed, or `None` if it has not been attempted yet.
-    pub fn storage_outcome(&self) -> Option<&Result<(), String>> {
+    pub fn storage_outcome(&self) -> Option<&StorageOutcome> {
         self.stored.as_ref()
     }
 
     /// Returns the reason why the host has no result, if it ended without one.
     pub fn failure(&self) -> Option<&str> {
         match (&self.beat.condition, &self.stored) {
-            (_, Some(Err(reason))) => Some(reason),
+            (_, Some(StorageOutcome::Failed(reason))) => Some(reason),
             (HostCondition::Ended { failure: Some(reason) } | HostCondition::Refused { reason }, _) => {
                 Some(reason)
             }

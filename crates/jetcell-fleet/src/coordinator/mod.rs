@@ -15,7 +15,7 @@ use crate::message::{
     self, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostMessage, MessageError,
 };
 
-pub use coordinator_state::{CoordinatorState, SavedMember};
+pub use coordinator_state::{CoordinatorState, ResumeError, SavedMember, StorageOutcome, StoreResultError};
 pub use member::{FleetMember, LostHost};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
@@ -228,9 +228,12 @@ impl Coordinator {
     }
 
     /// Records whether a result was stored successfully.
-    pub fn record_stored_result(&mut self, rank: u32, outcome: Result<(), String>) {
+    pub fn record_stored_result(&mut self, rank: u32, outcome: Result<(), StoreResultError>) {
         if let Some(member) = self.members.get_mut(&rank) {
-            member.set_storage_outcome(outcome);
+            member.set_storage_outcome(match outcome {
+                Ok(()) => StorageOutcome::Stored(()),
+                Err(error) => StorageOutcome::Failed(error.to_string()),
+            });
             self.changed = true;
             self.dismiss(rank);
         }

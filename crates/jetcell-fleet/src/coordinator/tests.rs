@@ -469,7 +469,13 @@ fn a_second_coordinator_takes_over_the_run() {
     let mut fleet = SimulatedFleet::new(2, "");
     let saved = fleet.coordinator.take_changed_state().unwrap();
     let other = config("hosts=3");
-    assert!(Coordinator::resume(other, "1", saved, "second".into(), ERA).unwrap_err().contains("--new"));
+    assert!(
+        Coordinator::resume(other, "1", saved, "second".into(), ERA)
+            .unwrap_err()
+            .advice()
+            .unwrap()
+            .contains("--new")
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Mistakes in TOML, with their location.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::shortened;
@@ -7,8 +8,7 @@ use crate::shortened;
 /// Maximum number of characters in the list of known keys in an error message.
 const MAX_KNOWN: usize = 160;
 
-/// A mistake in TOML text. The message is one line: `a.toml, line 3: unknown key 'sise'; the nearest known key is
-/// 'size'`.
+/// A mistake in TOML text. The message is one line: `a.toml, line 3: unknown key 'sise'`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlError {
     pub(super) source: String,
@@ -52,6 +52,19 @@ impl TomlError {
         &self.key
     }
 
+    /// What the user can do about it, for example `the nearest known key is 'size'`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match &self.mistake {
+            TomlErrorKind::UnknownKey { nearest: Some(nearest), .. } => Some(nearest.to_string().into()),
+            TomlErrorKind::UnknownKey { known, .. } if !known.is_empty() => {
+                Some(format!("known keys: {}", shortened(&known.join(", "), MAX_KNOWN)).into())
+            }
+            // The parser of the value has added its own advice.
+            TomlErrorKind::InvalidValue(reason) if reason.contains("; ") => None,
+            _ => self.line.map(|_| "correct this line".into()),
+        }
+    }
+
     /// Returns the kind of the mistake.
     pub fn mistake(&self) -> &TomlErrorKind {
         &self.mistake
@@ -68,13 +81,7 @@ impl fmt::Display for TomlError {
             None => write!(f, "{source}: ")?,
         }
         match &self.mistake {
-            TomlErrorKind::UnknownKey { nearest: Some(nearest), .. } => {
-                write!(f, "unknown key '{key}'; {nearest}")
-            }
-            TomlErrorKind::UnknownKey { known, .. } if known.is_empty() => write!(f, "unknown key '{key}'"),
-            TomlErrorKind::UnknownKey { known, .. } => {
-                write!(f, "unknown key '{key}'; known keys: {}", shortened(&known.join(", "), MAX_KNOWN))
-            }
+            TomlErrorKind::UnknownKey { .. } => write!(f, "unknown key '{key}'"),
             TomlErrorKind::MissingKey => write!(f, "missing key '{key}'"),
             TomlErrorKind::InvalidValue(reason) if key.is_empty() => f.write_str(reason),
             TomlErrorKind::InvalidValue(reason) => write!(f, "{key}: {reason}"),

@@ -20,8 +20,12 @@ struct Disk {
     watts: f64,
 }
 
+fn advised(error: &TomlError) -> String {
+    crate::with_advice(error, error.advice())
+}
+
 fn mistake(text: &str) -> String {
-    let line = parse::<Site>("a.toml", text).unwrap_err().to_string();
+    let line = advised(&parse::<Site>("a.toml", text).unwrap_err());
     assert!(!line.contains('\n'), "{line}");
     line
 }
@@ -74,7 +78,7 @@ fn every_unknown_key_is_reported_with_the_table_of_the_nearest() {
     let example = "size = 1\n[names]\nadmin = true\n[other]\nround = 1\n";
     let text = "sise = 1\n[names]\nadmn = true\nronud = 2\nsize = 3\nx = 1\n";
     let found = parse_with_example::<Site>("a", text, example).unwrap_err();
-    let found: Vec<_> = found.iter().map(TomlError::to_string).collect();
+    let found: Vec<_> = found.iter().map(advised).collect();
     assert_eq!(
         found,
         [
@@ -92,4 +96,5 @@ fn every_unknown_key_is_reported_with_the_table_of_the_nearest() {
 fn the_kind_of_a_mistake_is_typed() {
     let error = parse::<Site>("a", "disk = []").unwrap_err();
     assert_eq!((error.line(), error.key(), error.mistake()), (Some(1), "size", &TomlErrorKind::MissingKey));
+    assert_eq!(error.advice().as_deref(), Some("correct this line"));
 }

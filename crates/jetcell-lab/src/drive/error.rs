@@ -1,5 +1,6 @@
 //! Errors returned by drive tests.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
@@ -14,13 +15,11 @@ pub enum DriveTestError {
         /// Step in which it failed.
         step: String,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// A target could not be prepared within the time limit for the whole test.
-    #[error(
-        "{target}: {step} did not finish within {longest:?}, the limit for the whole test; allow more time, \
-         choose a smaller size, or omit preconditioning"
-    )]
+    #[error("{target}: {step} did not finish within {longest:?}, the limit for the whole test")]
     TooLong {
         /// Name of the target.
         target: String,
@@ -33,7 +32,7 @@ pub enum DriveTestError {
     /// flight.
     #[error(
         "{stage}: the drive has not completed a transfer for {seconds} s, and transfers are still in \
-         flight; check the kernel log"
+         flight"
     )]
     Stalled {
         /// Stage that stalled.
@@ -42,9 +41,23 @@ pub enum DriveTestError {
         seconds: u64,
     },
     /// The test was cancelled.
-    #[error("stopped; an incomplete test does not have a result")]
+    #[error("stopped")]
     Cancelled,
     /// The measuring thread could not be started.
     #[error("failed to start the test thread: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
+}
+
+impl DriveTestError {
+    /// What the user can do about it, for example `check the kernel log`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            DriveTestError::TooLong { .. } => {
+                "allow more time, choose a smaller size, or omit preconditioning"
+            }
+            DriveTestError::Stalled { .. } => "check the kernel log",
+            DriveTestError::Cancelled => "an incomplete test does not have a result",
+            DriveTestError::Transfer { .. } | DriveTestError::Thread(_) => return None,
+        }))
+    }
 }

@@ -1,10 +1,12 @@
 //! Test targets: directories, files, and block devices.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jetcell_host::UnsuitableStorage;
 use jetcell_host::machine::Mount;
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
@@ -62,49 +64,27 @@ pub struct TestTarget {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No file or device exists at the path.
-    #[error("{} does not exist; specify a directory, a file or a block device, or --write to create a file", .0.display())]
+    #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
     /// Writing was requested, but to a target that the test did not create.
-    #[error("{} exists; add --force to overwrite the whole file, or specify a path that does not exist", .0.display())]
+    #[error("{} exists", .0.display())]
     NotCreatedByTest(PathBuf),
     /// Writing to a device was requested.
-    #[error("{} is a device, but --write applies only to files; use --erase to overwrite it", .0.display())]
+    #[error("{} is a device, but --write applies only to files", .0.display())]
     DeviceWriteRequested(PathBuf),
-    /// The path is on tmpfs or ramfs, that is, in memory.
-    #[error("{} is on {kind}, which is memory, not storage; specify a target on a disk", .path.display())]
-    Memory {
-        /// The target.
-        path: PathBuf,
-        /// Type of its file system.
-        kind: String,
-    },
+    /// The storage cannot be measured.
+    #[error(transparent)]
+    Storage(#[from] UnsuitableStorage),
     /// The path is a pipe, a socket, or a character device.
-    #[error("{} is a pipe, a socket or a character device; specify a directory, a file or a block device", .0.display())]
+    #[error("{} is a pipe, a socket or a character device", .0.display())]
     UnsupportedFileType(PathBuf),
-    /// The file system cannot bypass the page cache.
-    #[error("{}: the file system does not support direct I/O (O_DIRECT), so the test would measure memory; \
-     specify a target on another file system", .0.display())]
-    NoDirectIo(PathBuf),
     /// The target is too small for a measurement.
-    #[error("{}: {} is too small for a test; use at least {}", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
+    #[error("{}: {} is too small for a test", .path.display(), human_bytes(*bytes))]
     TooSmall {
         /// The target that is too small.
         path: PathBuf,
         /// Size of the target in bytes.
         bytes: u64,
-    },
-    /// There is not enough free space for the test file.
-    #[error(
-        "{}: the test needs {} but only {} is free; use a smaller --size",
-        .path.display(), human_bytes(*wanted), human_bytes(*free)
-    )]
-    NoSpace {
-        /// The target.
-        path: PathBuf,
-        /// Size of the file in bytes.
-        wanted: u64,
-        /// Free bytes.
-        free: u64,
     },
     /// Only root may read the device.
     #[error("{}: reading a block device requires root: {error}", .path.display())]
@@ -112,6 +92,7 @@ pub enum TargetError {
         /// The device.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// Any other error.
@@ -120,8 +101,34 @@ pub enum TargetError {
         /// The target.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
+}
+
+impl TargetError {
+    /// What the user can do about it, for example `use a smaller --size`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            TargetError::Missing(_) => {
+                "specify a directory, a file or a block device, or --write to create a file"
+            }
+            TargetError::NotCreatedByTest(_) => {
+                "add --force to overwrite the whole file, or specify a path that does not exist"
+            }
+            TargetError::DeviceWriteRequested(_) => "use --erase to overwrite it",
+            TargetError::Storage(UnsuitableStorage::InMemory(..)) => "specify a target on a disk",
+            TargetError::Storage(UnsuitableStorage::NoDirectIo(_)) => {
+                "specify a target on another file system"
+            }
+            TargetError::Storage(UnsuitableStorage::NoSpace { .. }) => "use a smaller --size",
+            TargetError::UnsupportedFileType(_) => "specify a directory, a file or a block device",
+            TargetError::TooSmall { .. } => {
+                return Some(format!("use at least {}", human_bytes(MIN_TARGET)).into());
+            }
+            TargetError::NotRoot { .. } | TargetError::Unusable { .. } => return None,
+        }))
+    }
 }
 
 /// Which target files a test may write to. In a target directory, a test writes only to files that it creates.
@@ -201,7 +208,7 @@ impl TestTarget {
         // Without direct I/O support in the file system, either the open or a later operation fails with this error.
         let unusable = |error: io::Error| match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
-                TargetError::NoDirectIo(path.into())
+                UnsuitableStorage::NoDirectIo(path.into()).into()
             }
             _ => TargetError::Unusable { path: path.into(), error },
         };
@@ -220,7 +227,7 @@ impl TestTarget {
             reject_memory_file_system(path, path)?;
         }
         if !supports_direct_reads(path) {
-            return Err(TargetError::NoDirectIo(path.into()));
+            return Err(UnsuitableStorage::NoDirectIo(path.into()).into());
         }
         let notes = if kind == TargetKind::File { file_warnings(path) } else { Vec::new() };
         // The file is filled in whole MiB.
@@ -257,11 +264,13 @@ impl TestTarget {
         }
         reject_memory_file_system(path, directory)?;
         let free = vfs.free_space(directory).map_err(unusable)?;
+        let no_space =
+            || TargetError::from(UnsuitableStorage::NoSpace { path: path.into(), needed: bytes, free });
         if free < bytes {
-            return Err(TargetError::NoSpace { path: path.into(), wanted: bytes, free });
+            return Err(no_space());
         }
         if !direct_io_available(directory) {
-            return Err(TargetError::NoDirectIo(path.into()));
+            return Err(UnsuitableStorage::NoDirectIo(path.into()).into());
         }
         let file = vfs.open(own, OpenMode::CreateNew).map_err(unusable)?;
         match vfs.remove(own) {
@@ -271,7 +280,7 @@ impl TestTarget {
             _ => {}
         }
         file.grow(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull => TargetError::NoSpace { path: path.into(), wanted: bytes, free },
+            io::ErrorKind::StorageFull => no_space(),
             _ => unusable(error),
         })?;
         Ok(TestTarget {
@@ -297,7 +306,7 @@ impl TestTarget {
 /// exist yet.
 fn reject_memory_file_system(path: &Path, there: &Path) -> Result<(), TargetError> {
     match Mount::containing(there).filter(Mount::is_in_memory) {
-        Some(mount) => Err(TargetError::Memory { path: path.into(), kind: mount.file_system }),
+        Some(mount) => Err(UnsuitableStorage::InMemory(path.into(), mount.file_system).into()),
         None => Ok(()),
     }
 }
@@ -411,7 +420,7 @@ mod tests {
             (&new, WritePermission::NewFiles),
         ] {
             let refused = TestTarget::open(&vfs, path, MIN_TARGET, writing).err().unwrap();
-            assert!(matches!(refused, TargetError::Memory { .. }), "{refused}");
+            assert!(matches!(refused, TargetError::Storage(UnsuitableStorage::InMemory(..))), "{refused}");
         }
         assert_eq!(names(memory.path()), 1);
     }
@@ -424,7 +433,7 @@ mod tests {
         assert!(matches!(open(&dir.path().join("none"), MIN_TARGET), TargetError::Missing(_)));
         assert!(matches!(open(Path::new("/dev/null"), MIN_TARGET), TargetError::UnsupportedFileType(_)));
         assert!(matches!(open(dir.path(), MIN_TARGET - 1), TargetError::TooSmall { .. }));
-        assert!(matches!(open(dir.path(), 1 << 62), TargetError::NoSpace { .. }));
+        assert!(matches!(open(dir.path(), 1 << 62), TargetError::Storage(UnsuitableStorage::NoSpace { .. })));
         assert_eq!(names(dir.path()), 0);
         let small = dir.path().join("small");
         std::fs::write(&small, "text").unwrap();

@@ -1,6 +1,8 @@
 //! TOML list of the drives to compare. An error is reported on one line, with its position, the mistake, and the
 //! correction.
 
+use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::toml::{self, TomlError};
@@ -23,14 +25,83 @@ pub enum DriveListError {
     /// The file is not a list of drives.
     #[error(transparent)]
     Toml(#[from] TomlError),
-    /// The file cannot be read, or a value in it is not valid.
-    #[error("{}: {what}", .path.display())]
+    /// The file cannot be read.
+    #[error("{}: {error}", .path.display())]
+    Unreadable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error that the system returned.
+        #[source]
+        error: io::Error,
+    },
+    /// A value in the file is not valid.
+    #[error("{}: {mistake}", .path.display())]
     Invalid {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
-        what: String,
+        /// The mistake.
+        mistake: DriveListMistake,
     },
+}
+
+/// Mistake in a list of drives to compare.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum DriveListMistake {
+    #[error("the list must contain 2 to {MAX_DRIVES} drives, but contains {0}")]
+    DriveCount(usize),
+    #[error("two drives have the name {0}")]
+    DuplicateName(String),
+    #[error("{0} is not above 0")]
+    NotPositive(String),
+    #[error("{0} has both run and mail_load")]
+    TwoLoads(String),
+    #[error("power of {0}: expected exactly one power value")]
+    PowerValue(String),
+    #[error("power of {0}: the meter's scope is missing")]
+    NoScope(String),
+    #[error("{title}: the number of values does not match the number of drives")]
+    ValueCount { title: String, drives: usize },
+    #[error("{title}: the number of percentages does not match the number of drives")]
+    PercentageCount { title: String, others: usize },
+    #[error("claim: the list does not contain a drive named {0}")]
+    UnknownDrive(String),
+    #[error("claim: {0} is not a percentage")]
+    NotAPercentage(f64),
+}
+
+impl DriveListError {
+    /// What the user can do about it, for example `give each drive a unique name`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            DriveListError::Toml(error) => error.advice(),
+            DriveListError::Unreadable { .. } => None,
+            DriveListError::Invalid { mistake, .. } => mistake.advice(),
+        }
+    }
+}
+
+impl DriveListMistake {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            DriveListMistake::DriveCount(_) => return None,
+            DriveListMistake::DuplicateName(_) => "give each drive a unique name",
+            DriveListMistake::NotPositive(_) => "use a number above 0",
+            DriveListMistake::TwoLoads(_) => "specify only one of them",
+            DriveListMistake::PowerValue(_) => "specify watts, or kwh and hours, or log",
+            DriveListMistake::NoScope(_) => {
+                "add scope = \"drive\", \"enclosure\", \"server\" or \"processor\""
+            }
+            DriveListMistake::ValueCount { drives, .. } => {
+                return Some(format!("specify {drives} values above 0, one per drive").into());
+            }
+            DriveListMistake::PercentageCount { others, .. } => {
+                return Some(format!("specify {others}, one per drive after the first").into());
+            }
+            DriveListMistake::UnknownDrive(_) => "use the name of a drive in the list",
+            DriveListMistake::NotAPercentage(_) => "use a number",
+        }))
+    }
 }
 
 /// The drives to compare, with their results and costs.
@@ -192,10 +263,10 @@ fn yes() -> bool {
 impl DriveList {
     /// Reads a list from a file. Relative paths in the list are resolved against the file's directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
-        let error_with_path = |what: String| DriveListError::Invalid { path: path.into(), what };
-        let text = read_input(path, MAX_LIST_BYTES).map_err(|error| error_with_path(error.to_string()))?;
+        let text = read_input(path, MAX_LIST_BYTES)
+            .map_err(|error| DriveListError::Unreadable { path: path.into(), error })?;
         let mut list: DriveList = toml::parse(&path.display().to_string(), &text)?;
-        list.check().map_err(error_with_path)?;
+        list.check().map_err(|mistake| DriveListError::Invalid { path: path.into(), mistake })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for drive in &mut list.drives {
             let log = drive.power.as_mut().and_then(|power| power.log.as_mut());
@@ -217,15 +288,15 @@ impl DriveList {
         Some(EnergyEstimate::from_watts(power.stated_watts()?, power.scope?, &self.tariff()))
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), DriveListMistake> {
         let drives = self.drives.len();
         if !(2..=MAX_DRIVES).contains(&drives) {
-            return Err(format!("the list must contain 2 to {MAX_DRIVES} drives, but contains {drives}"));
+            return Err(DriveListMistake::DriveCount(drives));
         }
         let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two drives have the name {}; give each drive a unique name", twice[0]));
+            return Err(DriveListMistake::DuplicateName(twice[0].into()));
         }
         let amounts = [("price_per_kwh", self.price_per_kwh), ("co2_kg_per_kwh", self.co2_kg_per_kwh)];
         amounts.into_iter().try_for_each(|(name, value)| positive(name, value))?;
@@ -241,25 +312,18 @@ impl DriveList {
                     positive(&format!("{name} of {}", drive.name), *value)?;
                 }
                 if drive.run.is_some() {
-                    return Err(format!(
-                        "{} has both run and mail_load; specify only one of them",
-                        drive.name
-                    ));
+                    return Err(DriveListMistake::TwoLoads(drive.name.clone()));
                 }
             }
             if let Some(power) = &drive.power {
-                power.check().map_err(|what| format!("power of {}: {what}", drive.name))?;
+                power.check(&drive.name)?;
             }
         }
         for one in &self.measured {
             if one.values.len() != drives
                 || one.values.iter().any(|value| !value.is_finite() || *value <= 0.0)
             {
-                return Err(format!(
-                    "{}: the number of values does not match the number of drives; specify {drives} values \
-                     above 0, one per drive",
-                    one.title
-                ));
+                return Err(DriveListMistake::ValueCount { title: one.title.clone(), drives });
             }
         }
         for claim in &self.claims {
@@ -267,22 +331,16 @@ impl DriveList {
             if let Some(unknown) =
                 drives.into_iter().find(|name| !self.drives.iter().any(|drive| drive.name == **name))
             {
-                return Err(format!(
-                    "claim: the list does not contain a drive named {unknown}; use the name of a drive in the list"
-                ));
+                return Err(DriveListMistake::UnknownDrive(unknown.clone()));
             }
             if !claim.percent.is_finite() {
-                return Err(format!("claim: {} is not a percentage; use a number", claim.percent));
+                return Err(DriveListMistake::NotAPercentage(claim.percent));
             }
         }
         for one in &self.advantage {
             if one.percent.len() + 1 != drives || one.percent.iter().any(|value| !value.is_finite()) {
                 let others = drives - 1;
-                return Err(format!(
-                    "{}: the number of percentages does not match the number of drives; specify {others}, \
-                     one per drive after the first",
-                    one.title
-                ));
+                return Err(DriveListMistake::PercentageCount { title: one.title.clone(), others });
             }
         }
         Ok(())
@@ -290,22 +348,16 @@ impl DriveList {
 }
 
 impl PowerSource {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, drive: &str) -> Result<(), DriveListMistake> {
         let PowerSource { scope, watts, kwh, hours, log } = self;
         [("watts", watts), ("kwh", kwh), ("hours", hours)]
             .into_iter()
-            .try_for_each(|(name, value)| positive(name, *value))?;
+            .try_for_each(|(name, value)| positive(&format!("power of {drive}: {name}"), *value))?;
         let sources = [watts.is_some(), kwh.is_some() || hours.is_some(), log.is_some()];
         if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
-            return Err("expected exactly one power value; specify watts, or kwh and hours, or log".into());
+            return Err(DriveListMistake::PowerValue(drive.into()));
         }
-        if scope.is_none() && log.is_none() {
-            Err("the meter's scope is missing; add scope = \"drive\", \"enclosure\", \"server\" or \
-             \"processor\""
-                .into())
-        } else {
-            Ok(())
-        }
+        if scope.is_none() && log.is_none() { Err(DriveListMistake::NoScope(drive.into())) } else { Ok(()) }
     }
 
     fn stated_watts(&self) -> Option<f64> {
@@ -313,11 +365,9 @@ impl PowerSource {
     }
 }
 
-fn positive(name: &str, value: Option<f64>) -> Result<(), String> {
+fn positive(name: &str, value: Option<f64>) -> Result<(), DriveListMistake> {
     match value {
-        Some(value) if !value.is_finite() || value <= 0.0 => {
-            Err(format!("{name} is not above 0; use a number above 0"))
-        }
+        Some(value) if !value.is_finite() || value <= 0.0 => Err(DriveListMistake::NotPositive(name.into())),
         _ => Ok(()),
     }
 }
@@ -389,8 +439,10 @@ mod tests {
             (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is not a percentage"),
             ("drive = [".into(), "line 1"),
         ] {
-            let parsed = toml::parse("a", &text).map_err(|error| error.to_string());
-            let found = parsed.and_then(|list: DriveList| list.check()).unwrap_err();
+            let invalid = |mistake| DriveListError::Invalid { path: "a".into(), mistake };
+            let parsed = toml::parse("a", &text).map_err(DriveListError::from);
+            let error = parsed.and_then(|list: DriveList| list.check().map_err(invalid)).unwrap_err();
+            let found = format!("{error}; {}", error.advice().unwrap_or_default());
             assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
         }
     }

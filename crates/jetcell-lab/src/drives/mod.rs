@@ -12,8 +12,8 @@ mod summary;
 pub use claims::{CheckedPercentage, PercentageFinding};
 pub use drive::{ComparedDrive, DifferenceFromFirst};
 pub use drive_list::{
-    DriveEntry, DriveList, DriveListError, MailLoad, MeasuredQuantity, PowerSource, PrintedPercentage,
-    StatedAdvantage,
+    DriveEntry, DriveList, DriveListError, DriveListMistake, MailLoad, MeasuredQuantity, PowerSource,
+    PrintedPercentage, StatedAdvantage,
 };
 pub use rows::{DriveRow, RunFigures, run_rows, test_rows};
 pub use summary::{DriveSummary, SCHEMA};

@@ -1,6 +1,8 @@
 //! Summary rows: the quantities measured on each drive.
 
+use jetcell_workload::RunResult;
 use jetcell_workload::measurement::{BetterDirection, ConfidenceInterval};
+use jetcell_workload::result::InstanceRow;
 use serde::Serialize;
 
 use crate::drive::{DriveTest, StepGroup, StepResult};
@@ -90,6 +92,28 @@ pub struct RunFigures {
     pub database_read_ms: Option<(f64, Option<ConfidenceInterval>)>,
     /// Mean latency of log writes in milliseconds.
     pub log_write_ms: Option<(f64, Option<ConfidenceInterval>)>,
+}
+
+impl RunFigures {
+    /// Returns the figures of a run. The latencies are those of the slowest instance.
+    pub fn from_run(run: &RunResult) -> RunFigures {
+        let repetitions = run.analysis.repetitions.as_ref();
+        let slowest = |value: fn(&InstanceRow) -> f64| run.instances.iter().map(value).fold(0.0, f64::max);
+        RunFigures {
+            transactional_iops: (
+                run.achieved_transactional_iops,
+                repetitions.map(|all| all.transactional_iops),
+            ),
+            database_read_ms: Some((
+                slowest(|row| row.database_reads_average_latency_ms),
+                repetitions.map(|all| all.database_read_ms),
+            )),
+            log_write_ms: Some((
+                slowest(|row| row.log_writes_average_latency_ms),
+                repetitions.map(|all| all.log_write_ms),
+            )),
+        }
+    }
 }
 
 /// Function that selects one figure from a run's figures.

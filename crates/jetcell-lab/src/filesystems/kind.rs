@@ -159,15 +159,23 @@ impl fmt::Display for FilesystemKind {
     }
 }
 
-impl FromStr for FilesystemKind {
-    type Err = String;
+/// Error for text that is not the name of a kind of file system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{name}\" is not a supported file system; use {}",
+    FilesystemKind::ALL.map(FilesystemKind::name).join(", ")
+)]
+pub struct UnknownFilesystemKind {
+    /// The text.
+    pub name: String,
+}
 
-    fn from_str(text: &str) -> Result<FilesystemKind, String> {
+impl FromStr for FilesystemKind {
+    type Err = UnknownFilesystemKind;
+
+    fn from_str(text: &str) -> Result<FilesystemKind, UnknownFilesystemKind> {
         let found = FilesystemKind::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| {
-            let names = FilesystemKind::ALL.map(FilesystemKind::name).join(", ");
-            format!("\"{text}\" is not a supported file system; use {names}")
-        })
+        found.ok_or_else(|| UnknownFilesystemKind { name: text.into() })
     }
 }
 
@@ -182,7 +190,13 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
         }
-        assert!("reiserfs".parse::<FilesystemKind>().unwrap_err().contains("use ext4, ext4-fscrypt, xfs"));
+        assert!(
+            "reiserfs"
+                .parse::<FilesystemKind>()
+                .unwrap_err()
+                .to_string()
+                .contains("use ext4, ext4-fscrypt, xfs")
+        );
     }
 
     #[test]

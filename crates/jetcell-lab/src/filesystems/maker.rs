@@ -41,6 +41,7 @@ pub enum MakeError {
         /// Name of the file system for which the program was run.
         name: String,
         /// Error reported by the program.
+        #[source]
         error: SystemError,
     },
     /// A file or directory could not be created.
@@ -49,6 +50,7 @@ pub enum MakeError {
         /// Path of the file or directory.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// The test was cancelled.
@@ -315,7 +317,7 @@ fn mkfs_command(specification: &FilesystemSpecification, device: &Path) -> Comma
 fn make_directory(path: &Path) -> Result<(), SystemError> {
     fs::create_dir(path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Ok(()),
-        _ => Err(SystemError { command: format!("mkdir {}", path.display()), what: error.to_string() }),
+        _ => Err(SystemError { command: format!("mkdir {}", path.display()), failure: error.into() }),
     })
 }
 

@@ -18,10 +18,10 @@ pub use comparison::{
     FilesystemComparison, MetricResult, SCHEMA, SignConvention, SkippedFilesystem, TestedDirectory,
     TurnLimits, compare,
 };
-pub use kind::FilesystemKind;
+pub use kind::{FilesystemKind, UnknownFilesystemKind};
 pub use maker::{FilesystemMaker, FilesystemMedium, MIN_IMAGE_BYTES, MakeError};
 pub use remarks::remarks;
 pub(crate) use rows::row;
 pub use rows::{ComparedMetric, ROWS, figures};
-pub use specification::{FilesystemSpecification, check};
+pub use specification::{FilesystemSpecification, SpecificationError, check};
 pub use work_directory::LeftoverDirectory;

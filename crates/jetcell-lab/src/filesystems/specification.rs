@@ -1,10 +1,13 @@
 //! Specifications for the file systems to make, given as names or as a TOML list.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use jetcell_input::toml;
+use jetcell_input::toml::{self, TomlError};
 use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::kind::FilesystemKind;
 
@@ -47,6 +50,51 @@ struct SpecificationList {
     filesystem: Vec<FilesystemSpecification>,
 }
 
+/// Reason why a list of file systems cannot be used.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum SpecificationError {
+    #[error("{}: cannot be read: {error}", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    #[error("{file}: {error}")]
+    List { file: String, error: Box<SpecificationError> },
+    #[error("expected at least one file system")]
+    Empty,
+    #[error("{0} file systems are too many")]
+    TooMany(usize),
+    #[error("a name is longer than 100 characters, or contains control characters")]
+    InvalidName,
+    #[error("\"{0}\" is used twice")]
+    DuplicateName(String),
+    #[error("{0}: fill_percent must be at most {MAX_FILL_PERCENT}, and aging_rounds at most {MAX_ROUNDS}")]
+    TooMuchAging(String),
+    #[error("{0}: write each mount option as a separate string")]
+    MountOption(String),
+}
+
+impl SpecificationError {
+    /// What the user can do about it, for example `correct this value`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            SpecificationError::Toml(error) => return error.advice(),
+            SpecificationError::List { error, .. } => return error.advice(),
+            SpecificationError::Empty => "add a [[filesystem]] section with kind = \"ext4\"",
+            SpecificationError::TooMany(_) => {
+                return Some(format!("a test can have at most {MAX_FILESYSTEMS}").into());
+            }
+            SpecificationError::DuplicateName(_) => "give each file system a unique name",
+            SpecificationError::TooMuchAging(_) => "correct this value",
+            _ => return None,
+        }))
+    }
+}
+
 impl FilesystemSpecification {
     /// Creates a specification for a file system without options.
     pub fn for_kind(kind: FilesystemKind) -> FilesystemSpecification {
@@ -63,28 +111,25 @@ impl FilesystemSpecification {
     /// Reads a list with one `[[filesystem]]` table per file system.
     ///
     /// # Errors
-    /// Returns a one-line description of the mistake in the file.
-    pub fn read_list(path: &Path) -> Result<Vec<FilesystemSpecification>, String> {
-        let error_with_path = |what: String| format!("{}: {what}", path.display());
+    /// The file cannot be read, or contains a mistake.
+    pub fn read_list(path: &Path) -> Result<Vec<FilesystemSpecification>, SpecificationError> {
         let text = read_input(path, MAX_LIST_BYTES)
-            .map_err(|error| error_with_path(format!("cannot be read: {error}")))?;
+            .map_err(|error| SpecificationError::Unreadable { path: path.into(), error })?;
         FilesystemSpecification::parse_list(&path.display().to_string(), &text)
     }
 
-    fn parse_list(source: &str, text: &str) -> Result<Vec<FilesystemSpecification>, String> {
-        let list = toml::parse(source, text).map_err(|error| error.to_string())?;
-        let SpecificationList { filesystem: mut all } = list;
+    fn parse_list(source: &str, text: &str) -> Result<Vec<FilesystemSpecification>, SpecificationError> {
+        let in_list = |error| SpecificationError::List { file: source.into(), error: Box::new(error) };
+        let SpecificationList { filesystem: mut all } = toml::parse(source, text)?;
         if all.is_empty() {
-            return Err(format!(
-                "{source}: expected at least one file system; add a [[filesystem]] section with kind = \"ext4\""
-            ));
+            return Err(in_list(SpecificationError::Empty));
         }
         for one in &mut all {
             if one.name.is_empty() {
                 one.name = one.kind.name().into();
             }
         }
-        check(&all).map_err(|what| format!("{source}: {what}"))?;
+        check(&all).map_err(in_list)?;
         Ok(all)
     }
 }
@@ -92,30 +137,23 @@ impl FilesystemSpecification {
 /// Checks that the specifications are valid.
 ///
 /// # Errors
-/// Returns a one-line description if there are too many file systems, duplicate names, or settings that are out of
-/// range.
-pub fn check(all: &[FilesystemSpecification]) -> Result<(), String> {
+/// There are too many file systems, duplicate names, or settings that are out of range.
+pub fn check(all: &[FilesystemSpecification]) -> Result<(), SpecificationError> {
     if all.len() > MAX_FILESYSTEMS {
-        return Err(format!(
-            "{} file systems are too many; a test can have at most {MAX_FILESYSTEMS}",
-            all.len()
-        ));
+        return Err(SpecificationError::TooMany(all.len()));
     }
     for (at, one) in all.iter().enumerate() {
         if one.name.chars().any(char::is_control) || one.name.chars().count() > 100 {
-            return Err("a name is longer than 100 characters, or contains control characters".into());
+            return Err(SpecificationError::InvalidName);
         }
         if all.iter().take(at).any(|other| other.name == one.name) {
-            return Err(format!("\"{}\" is used twice; give each file system a unique name", one.name));
+            return Err(SpecificationError::DuplicateName(one.name.clone()));
         }
         if one.fill_percent > MAX_FILL_PERCENT || one.aging_rounds > MAX_ROUNDS {
-            return Err(format!(
-                "{}: fill_percent must be at most {MAX_FILL_PERCENT}, and aging_rounds at most {MAX_ROUNDS}",
-                one.name
-            ));
+            return Err(SpecificationError::TooMuchAging(one.name.clone()));
         }
         if one.mount_options.iter().any(|option| option.is_empty() || option.contains([',', ' '])) {
-            return Err(format!("{}: write each mount option as a separate string", one.name));
+            return Err(SpecificationError::MountOption(one.name.clone()));
         }
     }
     Ok(())
@@ -152,7 +190,7 @@ mod tests {
             ("[[filesystem]]\nkind = \"xfs\"\nname = \"a\\u0007\"\n", "control characters"),
             ("filesystem = 3\n", "line 1: "),
         ] {
-            let found = FilesystemSpecification::parse_list("a", text).unwrap_err();
+            let found = FilesystemSpecification::parse_list("a", text).unwrap_err().to_string();
             assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
         }
     }

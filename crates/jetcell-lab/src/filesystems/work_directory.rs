@@ -18,7 +18,7 @@ use jetcell_host::machine::Mount;
 use jetcell_vfs::is_locked;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
-use crate::system::{System, SystemError};
+use crate::system::{ProgramFailure, System, SystemError};
 
 const DIRECTORY_PREFIX: &str = ".jetcell-filesystems-";
 /// Maximum number of attempts to unmount. A process that has just exited may keep a mount busy for a moment.
@@ -130,7 +130,7 @@ impl LeftoverDirectory {
             None => Ok(()),
             Some(left) => Err(SystemError {
                 command: format!("umount {}", left.display()),
-                what: "still mounted after umount".into(),
+                failure: ProgramFailure::StillMounted,
             }),
         }
     }
@@ -145,7 +145,7 @@ impl LeftoverDirectory {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(SystemError {
                 command: format!("removal of {}", self.path.display()),
-                what: error.to_string(),
+                failure: error.into(),
             }),
         })
     }

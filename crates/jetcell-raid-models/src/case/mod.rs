@@ -47,19 +47,13 @@ impl ReliabilityCase {
 }
 
 /// Returns an error if more than one input determines the same number.
-fn only_one(answers: &[(&str, bool)]) -> Result<(), Error> {
-    let given: Vec<&str> = answers.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    if given.len() < 2 {
-        return Ok(());
-    }
-    Err(Error::Combination(format!("{} are mutually exclusive; specify only one", given.join(" and "))))
+fn only_one(answers: &[(&'static str, bool)]) -> Result<(), Error> {
+    let given: Vec<_> = answers.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    if given.len() < 2 { Ok(()) } else { Err(Error::Exclusive(given)) }
 }
 
-fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(), Error> {
-    if given && !partner {
-        return Err(Error::Combination(format!("{option} has no effect without {partners}")));
-    }
-    Ok(())
+fn needs(given: bool, option: &'static str, partner: bool, partners: &'static str) -> Result<(), Error> {
+    if given && !partner { Err(Error::NoEffect(option, partners)) } else { Ok(()) }
 }
 
 impl ReliabilityInputs {
@@ -76,7 +70,7 @@ impl ReliabilityInputs {
             return Err(Error::Zero("the number of years"));
         }
         if years > MAX_YEARS {
-            return Err(Error::Combination(format!("{years} years exceeds the maximum of {MAX_YEARS}")));
+            return Err(Error::TooManyYears(years, MAX_YEARS));
         }
         let model =
             self.model.unwrap_or_else(|| MarkovModel::default_for(array.raid())).check(array.raid())?;
@@ -116,10 +110,7 @@ impl ReliabilityInputs {
             return Err(Error::GroupLargerThanArray { group, array: drives });
         }
         if !drives.is_multiple_of(group) {
-            return Err(Error::Combination(format!(
-                "{drives} drives cannot be divided into groups of {group}: {} are left over",
-                drives % group
-            )));
+            return Err(Error::PartOfGroup { drives, group });
         }
         ArrayShape::new(raid, data_disks, drives / group)
     }
@@ -201,7 +192,10 @@ mod tests {
 
     #[test]
     fn invalid_inputs_give_a_clear_one_line_error() {
-        let refused = |question: ReliabilityInputs| question.case().unwrap_err().to_string();
+        let refused = |question: ReliabilityInputs| {
+            let error = question.case().unwrap_err();
+            format!("{error}; {}", error.advice().unwrap_or_default())
+        };
         let base = ReliabilityInputs::default;
         for (question, part) in [
             (ReliabilityInputs { data_disks: Some(0), ..base() }, "data disks"),

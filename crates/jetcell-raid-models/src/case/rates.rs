@@ -79,13 +79,7 @@ impl ReliabilityInputs {
         let read = match (self.read_rate, self.bandwidth, self.load) {
             (Some(rate), _, _) => rate,
             (None, Some(bandwidth), Some(load)) => BytesPerSecond::new(bandwidth.get() * load.get())?,
-            _ => {
-                return Err(Error::Combination(
-                    "--error-rate requires a read rate; use --read-rate (the published value is 1.35GB/h), \
-                     or --bandwidth and --load"
-                        .into(),
-                ));
-            }
+            _ => return Err(Error::NoReadRate),
         };
         let rate = errors.defect_rate_at(read)?;
         steps.push(CalculationStep::new(
@@ -113,7 +107,7 @@ impl ReliabilityInputs {
         }
         if let Some(rate) = self.rebuild_rate {
             let Some(capacity) = self.capacity else {
-                return Err(Error::Combination("--rebuild-rate has no effect without --capacity".into()));
+                return Err(Error::NoEffect("--rebuild-rate", "--capacity"));
             };
             if rate.get() == 0.0 || capacity.get() == 0.0 {
                 return Err(Error::Zero("rebuild rate and capacity"));

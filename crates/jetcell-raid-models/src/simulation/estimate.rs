@@ -93,17 +93,11 @@ impl LossSimulation {
             return Err(Error::Count { what: "simulated lives", count, least: 1, most: MAX_LIVES });
         }
         if !(1e-5..=1.0).contains(&effort.precision) {
-            return Err(Error::Combination(format!(
-                "a precision of {} is not between 1e-5 and 1",
-                effort.precision
-            )));
+            return Err(Error::OutsideLimits("precision", effort.precision, "1e-5 and 1"));
         }
         let events = self.expected_events();
         if events > MAX_EVENTS {
-            return Err(Error::Combination(format!(
-                "a simulated lifetime would have too many events ({events:.0e}); use the models without \
-                 --monte-carlo"
-            )));
+            return Err(Error::TooManyEvents(events));
         }
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let (mut total, mut done) = (EstimateSums::default(), 0);

@@ -22,7 +22,7 @@ impl Weibull {
             return Err(Error::Zero("the scale of a Weibull law"));
         }
         if !(0.1..=20.0).contains(&shape) {
-            return Err(Error::Combination(format!("a Weibull shape of {shape} is not between 0.1 and 20")));
+            return Err(Error::OutsideLimits("Weibull shape", shape, "0.1 and 20"));
         }
         Ok(Weibull { offset: offset.get(), scale: scale.get(), shape })
     }

@@ -173,8 +173,7 @@ impl SubmissionConfiguration {
             mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
         })?;
         let mut configuration: SubmissionConfiguration =
-            toml::parse(&format!("--esrp {}", path.display()), &text)
-                .map_err(|error| ConfigurationError::new(error.to_string()))?;
+            toml::parse(&format!("--esrp {}", path.display()), &text)?;
         let from = path.parent().unwrap_or(Path::new(""));
         for (name, directory) in &mut configuration.servers {
             let found = from.join(&*directory).canonicalize();

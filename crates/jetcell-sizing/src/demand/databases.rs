@@ -58,10 +58,7 @@ impl DatabasePlan {
             None => {
                 formula!(sheet, mailboxes_that_fit = floor(largest_gib / mailbox_gib), "per database");
                 if mailboxes_that_fit < 1.0 {
-                    return Err(SizingError(format!(
-                        "a mailbox requires {mailbox_gib:.1} GiB, but a database may be at most \
-                         {largest_gib:.1} GiB: raise databases.largest or lower mailboxes.quota"
-                    )));
+                    return Err(SizingError::LargeMailbox { mailbox_gib, largest_gib });
                 }
                 formula!(
                     sheet,

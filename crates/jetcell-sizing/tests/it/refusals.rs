@@ -1,13 +1,19 @@
 //! Tests that invalid configurations give a clear one-line error.
 
-use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, size};
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingError, size};
+
+/// Returns the line that the command prints for an error.
+fn line<T>(result: Result<T, SizingError>) -> String {
+    let error = result.map(|_| ()).unwrap_err();
+    jetcell_input::with_advice(&error, error.advice())
+}
 
 fn refused(from: &str, to: &str) -> String {
     let text = EXAMPLE.replacen(from, to, 1);
     assert_ne!(text, EXAMPLE, "{from} is not in the example");
     let result =
         Config::read("site.toml", &text).and_then(|config| size(&config, &DiskCatalogue::built_in()));
-    let mistake = result.map(|_| ()).unwrap_err().0;
+    let mistake = line(result);
     assert!(!mistake.contains('\n'), "{mistake}");
     mistake
 }
@@ -60,7 +66,7 @@ fn the_error_names_the_invalid_value() {
                 let text = text.replacen("largest = \"500GiB\"", "count = 1000", 1);
                 let result = Config::read("site.toml", &text)
                     .and_then(|config| size(&config, &DiskCatalogue::built_in()));
-                result.map(|_| ()).unwrap_err().0
+                line(result)
             }
             _ => refused(from, to),
         };
@@ -73,7 +79,7 @@ fn garbage_input_is_refused() {
     for text in
         ["", "\0\0\0", "[", "platform = 1", "mailboxes = 3", &"[".repeat(100_000), &"a=1\n".repeat(10_000)]
     {
-        let mistake = Config::read("site.toml", text).unwrap_err().0;
+        let mistake = line(Config::read("site.toml", text));
         assert!(!mistake.contains('\n') && mistake.starts_with("site.toml"), "{mistake}");
     }
 }

@@ -13,7 +13,7 @@ use crate::measurement::{InstanceIo, LoadTally, Measurement, Sample};
 use crate::plan;
 use crate::profile::{DatabaseSource, Options, Profile, TestKind};
 use crate::result::TestPart;
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::state_file::{StateFile, absolute, with_absolute_paths};
 
 pub(crate) use state_files::StateFiles;
@@ -84,11 +84,10 @@ impl EnduranceState {
     /// Reads the state of an interrupted test from `dir`. Returns `None` if there is no such state.
     fn read(dir: &Path) -> Result<Option<EnduranceState>, StartError> {
         match STATE_FILE.read::<EnduranceState>(dir)? {
-            Some(test) if test.version != VERSION => fail_start(format!(
-                "{} was written by a different version of jetcell; {}",
-                dir.join(STATE_FILE_NAME).display(),
-                STATE_FILE.advice
-            )),
+            Some(test) if test.version != VERSION => {
+                let path = dir.join(STATE_FILE_NAME);
+                Err(StartError::OtherVersion { path, advice: STATE_FILE.advice })
+            }
             test => test.map(|test| state_files::with_increments(test, dir)).transpose(),
         }
     }
@@ -102,13 +101,12 @@ impl EnduranceState {
         match (EnduranceState::read(first)?, profile.source) {
             (Some(test), DatabaseSource::Resume) => Ok(Some(test)),
             (None, _) | (_, DatabaseSource::Replace) => Ok(None),
-            (Some(test), _) => fail_start(format!(
-                "{}: a stress test was interrupted after {:.0} s of {}; continue it with --resume, or \
-                 remove {STATE_FILE_NAME} from this directory",
-                first.display(),
-                test.seconds,
-                test.profile.duration
-            )),
+            (Some(test), _) => Err(StartError::InterruptedStressTest {
+                dir: first.clone(),
+                seconds: test.seconds,
+                duration: test.profile.duration,
+                state_file: STATE_FILE_NAME,
+            }),
         }
     }
 

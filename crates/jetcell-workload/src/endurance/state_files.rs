@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{EnduranceState, STATE_FILE, add_io};
 use crate::measurement::{InstanceIo, LoadTally};
 use crate::result::TestPart;
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 
 /// Name of the journal, in the same directory as the complete state.
 const JOURNAL: &str = "jetcell-stress.jsonl";
@@ -125,18 +125,18 @@ impl StateFiles {
 /// while that line was being written.
 pub(super) fn with_increments(mut test: EnduranceState, dir: &Path) -> Result<EnduranceState, StartError> {
     let path = dir.join(JOURNAL);
-    let unreadable = |error| fail_start(format!("failed to read {}: {error}", path.display()));
+    let unreadable = StartError::io("read", &path);
     let file = match open_input(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),
-        Err(error) => return unreadable(error),
+        Err(error) => return Err(unreadable(error)),
     };
     let mut lines = BufReader::new(file.take(STATE_FILE.max_bytes));
     let mut line = Vec::new();
     loop {
         line.clear();
         if let Err(error) = lines.read_until(b'\n', &mut line) {
-            return unreadable(error);
+            return Err(unreadable(error));
         }
         let Ok(more) = serde_json::from_slice::<StateIncrement>(&line) else { return Ok(test) };
         if more.after != test.number || !line.ends_with(b"\n") {

@@ -79,9 +79,12 @@ pub(super) fn write(
     remove(&directory)?;
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
-        BackupError::Set { fault: BackupSetError::BadPages, .. } | BackupError::Stopped => Ok(()),
+        BackupError::Set(BackupSetError::BadPages(_)) | BackupError::Stopped => Ok(()),
         BackupError::Engine(error) => Err(error),
-        error => Err(Error::Usage(error.to_string())),
+        error => Err(Error::Usage(match error.advice() {
+            Some(advice) => format!("{error}; {advice}"),
+            None => error.to_string(),
+        })),
     }
 }
 

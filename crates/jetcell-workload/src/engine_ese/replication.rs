@@ -114,7 +114,10 @@ fn seed(
 fn engine_error(error: CopyError) -> Error {
     match error {
         CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        error => Error::Usage(error.to_string()),
+        error => Error::Usage(match error.advice() {
+            Some(advice) => format!("{error}; {advice}"),
+            None => error.to_string(),
+        }),
     }
 }
 

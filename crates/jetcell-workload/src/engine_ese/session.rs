@@ -108,7 +108,7 @@ impl OpenLoadTable {
             ))
         };
         let table = session.open_table(database, &name).map_err(|error| match error {
-            Error::Usage(_) | Error::RecordNotFound => other(),
+            Error::NoTable { .. } | Error::RecordNotFound => other(),
             error => error,
         })?;
         let columns = LoadColumns::from_names(|name| table.column(name)).ok_or_else(other)?;

@@ -6,35 +6,27 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::profile::Profile;
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 
 /// Returns an error if the directory cannot receive a new backup. The directory need not exist.
 pub(crate) fn check(profile: &Profile) -> Result<(), StartError> {
     let Some(to) = &profile.to else { return Ok(()) };
-    let shown = to.display();
     match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
-        Ok(false) => return fail_start(format!("--to {shown} is not empty; specify a new directory")),
+        Ok(false) => return Err(StartError::BackupNotEmpty(to.clone())),
         Ok(true) => {}
         Err(_) if to.symlink_metadata().is_ok() => {
-            return fail_start(format!(
-                "--to {shown} is not a readable directory; use a different directory"
-            ));
+            return Err(StartError::BackupNotReadable(to.clone()));
         }
         Err(_) => {}
     }
     let there = to.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !there.is_dir() || rustix::fs::accessat(CWD, there, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return fail_start(format!(
-            "--to {shown}: {} is not a writable directory; use a different directory",
-            there.display()
-        ));
+        let (path, directory) = (to.clone(), there.into());
+        return Err(StartError::NotWritableDirectory { option: "--to", path, directory });
     }
     let target = place(to);
     match profile.dirs.iter().chain(&profile.log_dirs).find(|dir| target.starts_with(place(dir))) {
-        Some(source) => fail_start(format!(
-            "--to {shown} is inside {}, which is being backed up; specify a directory elsewhere",
-            source.display()
-        )),
+        Some(source) => Err(StartError::BackupInside { to: to.clone(), source_dir: source.clone() }),
         None => Ok(()),
     }
 }

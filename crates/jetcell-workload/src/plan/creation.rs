@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::InstancePlan;
 use crate::profile::{DatabaseSource, Options, Profile};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::state_file::{StateFile, absolute, with_absolute_paths};
 
 /// Name of the file, in the first database's directory.
@@ -51,12 +51,9 @@ impl DatabaseCreation {
     /// Reads the interrupted creation recorded in `dir`. Returns `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<DatabaseCreation>, StartError> {
         let Some(creation) = STATE_FILE.read::<DatabaseCreation>(dir)? else { return Ok(None) };
-        let shown = dir.join(STATE_FILE_NAME);
-        let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
-            return fail_start(format!(
-                "{shown} was written by a different version of jetcell; start over with --force"
-            ));
+            let path = dir.join(STATE_FILE_NAME);
+            return Err(StartError::OtherVersion { path, advice: "start over with --force" });
         }
         Ok(Some(creation))
     }
@@ -79,12 +76,7 @@ impl DatabaseCreation {
 
     /// Returns the error for any other use of the directory.
     pub(crate) fn start_error(&self, files: &dyn Vfs, dir: &Path) -> StartError {
-        StartError::new(format!(
-            "{}: the creation of databases was interrupted at {} %; continue it with --resume, or start \
-             over with --force",
-            dir.display(),
-            self.percent(files)
-        ))
+        StartError::InterruptedCreation { dir: dir.into(), percent: self.percent(files) }
     }
 
     /// Returns true if `output` is the results directory of the interrupted run.
@@ -120,9 +112,7 @@ impl DatabaseCreation {
             None
         };
         if let Some(what) = wrong {
-            return fail_start(format!(
-                "{what} differs from the interrupted creation; omit it to continue, or start over with --force"
-            ));
+            return Err(StartError::OtherCreation(what));
         }
         for (instance, asked) in instances.iter_mut().zip(&self.instances) {
             instance.initial_bytes = asked.initial_bytes;
@@ -168,11 +158,7 @@ pub fn with_interrupted_options(options: Options) -> Result<Options, StartError>
     };
     match DatabaseCreation::read(first)? {
         Some(creation) => Ok(options.over(creation.options())),
-        None => fail_start(format!(
-            "{}: this directory does not contain partially created databases; use --open for existing \
-             databases, or omit --resume",
-            first.display()
-        )),
+        None => Err(StartError::NothingToResume(first.clone())),
     }
 }
 
@@ -188,10 +174,7 @@ pub(crate) fn find_interrupted(
     match (DatabaseCreation::read(first)?, profile.source) {
         (Some(creation), DatabaseSource::Resume) => Ok(Some(creation)),
         (Some(creation), _) => Err(creation.start_error(files, first)),
-        (None, DatabaseSource::Resume) => fail_start(format!(
-            "{}: this directory does not contain partially created databases",
-            first.display()
-        )),
+        (None, DatabaseSource::Resume) => Err(StartError::NothingToResume(first.clone())),
         (None, _) => Ok(None),
     }
 }
@@ -254,7 +237,7 @@ mod tests {
         let files = &jetcell_vfs::RealVfs::new(jetcell_vfs::RealOptions::default()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
-        assert_eq!(find_interrupted(&profile, files), Ok(None));
+        assert_eq!(find_interrupted(&profile, files).unwrap(), None);
         DatabaseCreation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
         fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
         let text = find_interrupted(&profile, files).unwrap_err().to_string();
@@ -266,8 +249,8 @@ mod tests {
             find_interrupted(&Profile { source: DatabaseSource::Open, ..profile.clone() }, files).is_err()
         );
         assert_eq!(
-            find_interrupted(&Profile { source: DatabaseSource::Replace, ..profile.clone() }, files),
-            Ok(None)
+            find_interrupted(&Profile { source: DatabaseSource::Replace, ..profile.clone() }, files).unwrap(),
+            None
         );
         assert!(
             find_interrupted(&Profile { source: DatabaseSource::Resume, ..profile.clone() }, files)
@@ -275,7 +258,7 @@ mod tests {
                 .is_some()
         );
         remove_file(dir.path()).unwrap();
-        assert_eq!(find_interrupted(&profile, files), Ok(None));
+        assert_eq!(find_interrupted(&profile, files).unwrap(), None);
         assert!(find_interrupted(&Profile { source: DatabaseSource::Resume, ..profile }, files).is_err());
     }
 

@@ -9,7 +9,7 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::engine::ExistingDatabase;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 
 /// Number of bytes to read from the start of the file. They contain both header copies for every page size.
 const HEADER_READ_BYTES: u64 = 65536;
@@ -19,39 +19,24 @@ const MAX_HEADERLESS_BYTES: u64 = 16 << 20;
 
 /// Reads the header. If the file cannot be used, returns a one-line error that states the reason and what to do.
 pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, StartError> {
-    let shown = instance.database.display();
-    let unreadable = |error: std::io::Error| StartError::new(format!("failed to read {shown}: {error}"));
-    let (start, file_bytes) = read_start(files, &instance.database).map_err(unreadable)?;
-    let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
-        StartError::new(match error {
-            HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-                format!("{shown} is not an ESE database; specify a directory with databases, or omit --open")
-            }
-            HeaderError::UnknownVersion { .. } => {
-                format!("{shown}: {error}: this program does not support the format; create a new database")
-            }
-            error => {
-                format!("{shown} has a damaged header ({error}); restore it, or replace it with --force")
-            }
-        })
+    let path = || instance.database.clone();
+    let (start, file_bytes) =
+        read_start(files, &instance.database).map_err(StartError::io("read", &instance.database))?;
+    let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| match error {
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => StartError::NotADatabase(path()),
+        HeaderError::UnknownVersion { .. } => StartError::UnsupportedFormat { path: path(), error },
+        error => StartError::DamagedHeader { path: path(), error },
     })?;
     match header.state {
         DatabaseState::CleanShutdown => {}
         DatabaseState::DirtyShutdown => {
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
-            if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
-                return fail_start(format!(
-                    "{shown} was not shut down cleanly and needs log {missing}, which is not in {}; specify \
-                     its --log-dir, or replace it with --force",
-                    instance.log_dir.display()
-                ));
+            if let Some(generation) = missing_log(files, &instance.log_dir, first, last) {
+                let log_dir = instance.log_dir.clone();
+                return Err(StartError::LogMissing { database: path(), generation, log_dir });
             }
         }
-        state => {
-            return fail_start(format!(
-                "{shown} is in state {state:?}, which this program does not support; replace it with --force"
-            ));
-        }
+        state => return Err(StartError::UnsupportedState { database: path(), state }),
     }
     Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
 }
@@ -77,15 +62,13 @@ pub(crate) fn is_recreatable(files: &dyn Vfs, database: &Path) -> bool {
     }
 }
 
-/// Returns the first generation in the range whose log is missing from the directory, in hexadecimal. The last
+/// Returns the first generation in the range whose log is missing from the directory. The last
 /// generation may be the current log, whose name contains no number.
-fn missing_log(files: &dyn Vfs, dir: &Path, first: u32, last: u32) -> Option<String> {
+fn missing_log(files: &dyn Vfs, dir: &Path, first: u32, last: u32) -> Option<u32> {
     let is_there = |name: String| files.exists(&dir.join(name)).unwrap_or(false);
     let current = is_there(format!("{LOG_BASE_NAME}.log"));
     let archived = |generation: &u32| is_there(format!("{LOG_BASE_NAME}{generation:08X}.log"));
-    let missing =
-        (first..=last).find(|generation| !(archived(generation) || current && *generation == last))?;
-    Some(format!("{missing:X} (hexadecimal)"))
+    (first..=last).find(|generation| !(archived(generation) || current && *generation == last))
 }
 
 #[cfg(test)]
@@ -129,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_clean_database_is_recognised_by_either_header_copy() {
-        let expected = Ok(ExistingDatabase { page_bytes: 8192, file_bytes: 80_000 });
-        assert_eq!(look(&clean(), |_| (), &[]), expected);
-        assert_eq!(look(&clean(), |bytes| bytes[100] ^= 1, &[]), expected);
+        let expected = ExistingDatabase { page_bytes: 8192, file_bytes: 80_000 };
+        assert_eq!(look(&clean(), |_| (), &[]).unwrap(), expected);
+        assert_eq!(look(&clean(), |bytes| bytes[100] ^= 1, &[]).unwrap(), expected);
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Checks whether the process can get the memory and threads that a run needs, before the run allocates any of them.
 
 use jetcell_host::{MemoryLimit, memory_limit, try_threads};
-use jetcell_input::number::human_bytes;
 use jetcell_vfs::try_reserve;
 
 use crate::memory_budget::MemoryBudget;
 use crate::profile::{Profile, default_cache};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::units::ByteSize;
 
 /// Memory needed in addition to the cache: log buffers, version store, transfers, and the program itself.
@@ -23,11 +22,8 @@ pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u
     if cache.0 >= least {
         return Ok(cache.0);
     }
-    fail_start(format!(
-        "--cache {cache} is too small for {databases} databases and {threads} threads; use at least {}, or \
-         fewer databases or threads",
-        ByteSize::mib(least.div_ceil(1 << 20))
-    ))
+    let min = ByteSize::mib(least.div_ceil(1 << 20));
+    Err(StartError::SmallCache { cache, databases, threads, min })
 }
 
 /// Returns an error if the machine, a control group or a process limit does not allow the cache size.
@@ -35,14 +31,9 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), St
     check_cache_fits(cache_bytes, memory_limit().as_ref())?;
     let needed = BASE_BYTES.saturating_add(THREAD_BYTES.saturating_mul(profile.threads as u64));
     let needed = needed.saturating_add(cache_bytes);
-    try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).or_else(|error| {
-        fail_start(format!(
-            "the run needs {} of address space with --cache {} and --threads {}, but the process limit is \
-             lower ({error}); raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
-            human_bytes(needed),
-            ByteSize(cache_bytes),
-            profile.threads
-        ))
+    try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).map_err(|error| {
+        let cache = ByteSize(cache_bytes);
+        StartError::AddressSpace { needed, cache, threads: profile.threads, error }
     })
 }
 
@@ -56,12 +47,7 @@ const MAX_VOLUMES: usize = 32;
 pub(super) fn check_threads(profile: &Profile) -> Result<(), StartError> {
     let of_volumes = THREADS_PER_VOLUME * (profile.dirs.len().clamp(1, MAX_VOLUMES) - 1);
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
-    try_threads(wanted).or_else(|(started, error)| {
-        fail_start(format!(
-            "the run needs {wanted} threads, but the process can start only {started} ({error}); raise the \
-             limit (ulimit -u, or pids.max of its control group), or choose fewer --threads"
-        ))
-    })
+    try_threads(wanted).map_err(|(started, error)| StartError::Threads { wanted, started, error })
 }
 
 /// Returns an error if the cache leaves too little memory for the rest of the process. With a cache larger than
@@ -72,15 +58,12 @@ fn check_cache_fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(),
     if cache_bytes <= most {
         return Ok(());
     }
-    fail_start(format!(
-        "--cache {} does not fit in the memory of {} ({}), of which the run needs {} for other purposes; \
-         use at most --cache {}",
-        ByteSize(cache_bytes),
-        human_bytes(limit.bytes),
-        limit.source.display(),
-        human_bytes(BASE_BYTES),
-        ByteSize::mib(most >> 20)
-    ))
+    Err(StartError::LargeCache {
+        cache: ByteSize(cache_bytes),
+        limit: limit.clone(),
+        other_bytes: BASE_BYTES,
+        max: ByteSize::mib(most >> 20),
+    })
 }
 
 #[cfg(test)]
@@ -90,9 +73,10 @@ mod tests {
     #[test]
     fn a_cache_must_leave_room_in_the_memory() {
         let limit = MemoryLimit { bytes: 1 << 30, source: "/sys/fs/cgroup/memory.max".into() };
-        assert_eq!(check_cache_fits(768 << 20, Some(&limit)), Ok(()));
-        assert_eq!(check_cache_fits(u64::MAX, None), Ok(()));
-        let text = check_cache_fits(769 << 20, Some(&limit)).unwrap_err().to_string();
+        check_cache_fits(768 << 20, Some(&limit)).unwrap();
+        check_cache_fits(u64::MAX, None).unwrap();
+        let error = check_cache_fits(769 << 20, Some(&limit)).unwrap_err();
+        let text = jetcell_input::with_advice(&error, error.advice());
         assert_eq!(
             text,
             "--cache 769MiB does not fit in the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which \

@@ -22,7 +22,7 @@ use crate::engine::StorageEngine;
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, ResetAction, RunPlan};
 use crate::prepared;
 use crate::profile::{CopyMode, DatabaseSource, Profile, TestKind};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::units::ByteSize;
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ impl RunPlan {
                 DatabaseSource::New => check_no_existing_files(&found)?,
                 DatabaseSource::Replace => {
                     if !found.is_empty() && engine.is_in_use(instance) {
-                        return in_use_error(instance);
+                        return Err(StartError::InUse(instance.database.clone()));
                     }
                     remove.extend(found);
                 }
@@ -83,13 +83,13 @@ impl RunPlan {
                     // files are checked instead.
                     let state = put_back.as_ref().map_or(&*instance, |kept| &kept[instance.number - 1]);
                     if engine.is_in_use(instance) {
-                        return in_use_error(instance);
+                        return Err(StartError::InUse(instance.database.clone()));
                     }
                     instance.initial_bytes = check_existing_database(state, engine, &mut page_bytes)?;
                 }
                 DatabaseSource::Resume if existing_database::is_recreatable(files, &instance.database) => {
                     if !found.is_empty() && engine.is_in_use(instance) {
-                        return in_use_error(instance);
+                        return Err(StartError::InUse(instance.database.clone()));
                     }
                     remove.extend(found);
                 }
@@ -132,7 +132,7 @@ impl RunPlan {
             remove,
         };
         for of_disk in plan.databases_of_disks() {
-            profile.maintenance().windows(of_disk).map_err(|error| StartError::new(error.to_string()))?;
+            profile.maintenance().windows(of_disk).map_err(StartError::Maintenance)?;
         }
         Ok(plan)
     }
@@ -144,19 +144,18 @@ impl RunPlan {
         for file in &self.remove {
             let is_creation = file.file_name() == Some(OsStr::new(creation::STATE_FILE_NAME));
             let removed = if is_creation { fs::remove_file(file) } else { files.remove(file) };
-            removed.or_else(|error| fail_start(format!("failed to remove {}: {error}", file.display())))?;
+            removed.map_err(StartError::io("remove", file))?;
         }
         if let (DatabaseSource::Replace, Some(first)) = (profile.source, profile.dirs.first()) {
             prepared::remove(first, &self.instances)
-                .or_else(|error| fail_start(format!("{}: {error}", first.display())))?;
+                .map_err(StartError::io("remove the preserved state in", first))?;
         }
         for dir in &self.create {
-            create_private_directory(dir)
-                .or_else(|error| fail_start(format!("failed to create {}: {error}", dir.display())))?;
+            create_private_directory(dir).map_err(StartError::io("create", dir))?;
         }
         if let (true, Some(first)) = (profile.source != DatabaseSource::Open, profile.dirs.first()) {
             let noted = DatabaseCreation::new(profile, &self.instances, &self.output).write(first);
-            noted.or_else(|error| fail_start(format!("failed to write to {}: {error}", first.display())))?;
+            noted.map_err(StartError::io("write to", first))?;
         }
         Ok(())
     }
@@ -177,11 +176,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
             let there: Vec<_> =
                 (1..=999).map(instance).take_while(|instance| exists(files, &instance.database)).collect();
             if there.is_empty() {
-                let first = instance(1).database;
-                return fail_start(format!(
-                    "{} does not exist; to create databases, omit --open",
-                    first.display()
-                ));
+                return Err(StartError::NoDatabase(instance(1).database));
             }
             Ok(there)
         }
@@ -232,22 +227,14 @@ fn unused_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
     (1..).map(numbered_path).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| numbered_path(1))
 }
 
-fn in_use_error<T>(instance: &InstancePlan) -> Result<T, StartError> {
-    fail_start(format!("{} is in use by another process", instance.database.display()))
-}
-
 fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> Result<(), StartError> {
-    let shown = output.display();
     let earlier = output.join("result.json");
     if earlier.exists() && !replaceable {
-        return fail_start(format!(
-            "{} exists; specify a different --output, or use --force to replace it",
-            earlier.display()
-        ));
+        return Err(StartError::ResultExists(earlier));
     }
     match fs::metadata(output) {
         Ok(metadata) if !metadata.is_dir() => {
-            return fail_start(format!("--output {shown} is not a directory; use a different path"));
+            return Err(StartError::OutputIsFile(output.into()));
         }
         Ok(_) => {}
         Err(_) => create.push(output.to_path_buf()),
@@ -255,10 +242,8 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let nearest = output.ancestors().find(|path| path.exists() || path.as_os_str().is_empty());
     let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return fail_start(format!(
-            "--output {shown}: {} is not a writable directory; use a different directory",
-            nearest.display()
-        ));
+        let (path, directory) = (output.into(), nearest.into());
+        return Err(StartError::NotWritableDirectory { option: "--output", path, directory });
     }
     Ok(())
 }
@@ -273,7 +258,7 @@ fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, St
     let entries = match files.list(&instance.log_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return fail_start(format!("failed to list {}: {error}", instance.log_dir.display())),
+        Err(error) => return Err(StartError::io("list", &instance.log_dir)(error)),
     };
     found.extend(entries.into_iter().filter(|path| is_log(path)));
     Ok(found)
@@ -292,10 +277,7 @@ fn is_log(path: &Path) -> bool {
 
 fn check_no_existing_files(found: &[PathBuf]) -> Result<(), StartError> {
     match found.first() {
-        Some(file) => fail_start(format!(
-            "{} exists; add --open to use the databases, or --force to replace them",
-            file.display()
-        )),
+        Some(file) => Err(StartError::DatabaseExists(file.clone())),
         None => Ok(()),
     }
 }
@@ -306,21 +288,18 @@ fn check_existing_database(
     engine: &dyn StorageEngine,
     page_bytes: &mut Option<u32>,
 ) -> Result<u64, StartError> {
-    let shown = instance.database.display().to_string();
+    let database = || instance.database.clone();
     if !exists(&*engine.files(), &instance.database) {
-        return fail_start(format!("{shown} does not exist; to create databases, omit --open"));
+        return Err(StartError::NoDatabase(database()));
     }
     if engine.is_in_use(instance) {
-        return in_use_error(instance);
+        return Err(StartError::InUse(instance.database.clone()));
     }
     let found = engine.inspect(instance)?;
     let wanted = *page_bytes.get_or_insert(found.page_bytes);
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
-        return fail_start(format!(
-            "{shown} has a page size of {has}, but {wanted} is required; use --page-size {has} or different \
-             databases"
-        ));
+        return Err(StartError::PageSize { database: database(), has, wanted });
     }
     Ok(found.file_bytes)
 }

@@ -8,7 +8,7 @@ use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
 use crate::prepared::{self, PreparedState};
 use crate::profile::{DatabaseSource, Profile, ResetMethod};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 
 /// Returns the preserved files that the run restores, as instances. Returns `None` if the run does not restore
 /// databases.
@@ -24,36 +24,22 @@ pub(super) fn find(
         _ => PreparedState::read(first)?,
     };
     if let (DatabaseSource::New, Some(_)) = (profile.source, &kept) {
-        return fail_start(format!(
-            "{}: this directory contains a preserved state; restore it with --open --reset and --databases, \
-             or replace it with --force",
-            first.display()
-        ));
+        return Err(StartError::HasPreservedState(first.clone()));
     }
     let Some(method) = profile.reset else {
         return match kept {
-            Some(kept) if kept.was_interrupted() => fail_start(format!(
-                "{}: restoring the databases to their preserved state was interrupted; add --reset to \
-                 restore them, or --force to replace them",
-                first.display()
-            )),
+            Some(kept) if kept.was_interrupted() => Err(StartError::InterruptedRestore(first.clone())),
             _ => Ok(None),
         };
     };
     for instance in instances {
         if engine.array_of(&instance.database).is_some() || engine.array_of(&instance.log_dir).is_some() {
-            return fail_start(
-                "--reset does not support arrays; use directories on a file system of this machine",
-            );
+            return Err(StartError::ResetOnArray);
         }
         for place in [parent_directory(&instance.database), &instance.log_dir] {
             let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
             if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
-                return fail_start(format!(
-                    "{}: the file system cannot share blocks between files; use --reset copy, or btrfs, or \
-                     xfs with reflink=1",
-                    there.display()
-                ));
+                return Err(StartError::NoSharedBlocks(there.into()));
             }
         }
     }

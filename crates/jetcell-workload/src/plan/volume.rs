@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::number::human_bytes;
+use jetcell_host::UnsuitableStorage;
 use jetcell_vfs::parent_directory;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
 use crate::profile::{DatabaseSource, Profile, RecoveryMode, TestKind};
-use crate::start_error::{StartError, fail_start};
+use crate::start_error::StartError;
 use crate::units::{ByteSize, DatabaseSize};
 use jetcell_host::machine::Mount;
 
@@ -23,10 +23,9 @@ const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 /// Returns an error if the directory cannot hold databases or logs. If the directory is missing but its parent
 /// exists, adds it to `create`.
 pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), StartError> {
-    let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return fail_start(format!("{shown} is not a directory; specify a directory for the files")),
+        Ok(_) => return Err(StartError::NotADirectory(dir.into())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // If the parent directory is missing too, this is more likely a typing mistake or an unmounted volume.
             let parent = match dir.parent() {
@@ -35,29 +34,23 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
                 None => dir,
             };
             if !parent.is_dir() || dir.symlink_metadata().is_ok() {
-                return fail_start(format!(
-                    "{shown} does not exist; create it (mkdir -p {shown}) or use a different directory"
-                ));
+                return Err(StartError::NoDirectory(dir.into()));
             }
             if !create.iter().any(|other| other == dir) {
                 create.push(dir.to_path_buf());
             }
             parent.to_path_buf()
         }
-        Err(error) => return fail_start(format!("failed to access {shown}: {error}")),
+        Err(error) => return Err(StartError::io("access", dir)(error)),
     };
     if let Some(mount) = Mount::containing(&probe).filter(Mount::is_in_memory) {
-        let kind = mount.file_system;
-        return fail_start(format!(
-            "{shown} is on {kind}, which is memory, not storage; specify a directory on a disk"
-        ));
+        return Err(UnsuitableStorage::InMemory(dir.into(), mount.file_system).into());
     }
-    probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => fail_start(format!(
-            "{shown}: the file system does not support direct I/O (O_DIRECT); specify a directory on \
-             another file system"
-        )),
-        _ => fail_start(format!("{shown} is not writable: {error}")),
+    probe_direct_io(&probe).map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
+            UnsuitableStorage::NoDirectIo(dir.into()).into()
+        }
+        _ => StartError::NotWritable { path: dir.into(), error },
     })
 }
 
@@ -92,9 +85,7 @@ enum PathVolumeId {
 }
 
 fn space_at(engine: &dyn StorageEngine, path: &Path) -> Result<PathVolume, StartError> {
-    let cannot = |error: io::Error| {
-        StartError::new(format!("{}: failed to query the free space: {error}", path.display()))
-    };
+    let cannot = |error: io::Error| StartError::FreeSpace { path: path.into(), error };
     if let Some(array) = engine.array_of(path) {
         let free = engine.files().free_space(path).map_err(cannot)?;
         return Ok(PathVolume {
@@ -137,11 +128,8 @@ pub(crate) fn size_databases(
         let with_growth = space.total / 100 * percent / sharing;
         let bytes = with_growth / (100 + u64::from(profile.growth_percent)) * 100;
         instance.initial_bytes = bytes >> 20 << 20;
-        profile.fits_a_database(ByteSize(instance.initial_bytes)).map_err(|what| {
-            StartError::new(format!(
-                "--size {percent}% of the volume of {}: {what}",
-                instance.database.display()
-            ))
+        profile.fits_a_database(ByteSize(instance.initial_bytes)).map_err(|error| {
+            StartError::SizeOfVolume { database: instance.database.clone(), percent, error }
         })?;
     }
     Ok(())
@@ -164,14 +152,14 @@ pub(crate) fn check_space(
     put_back: bool,
 ) -> Result<(), StartError> {
     struct VolumeNeeds {
-        shown: PathBuf,
+        path: PathBuf,
         needed: u64,
         free: u64,
     }
     let mut volumes: BTreeMap<PathVolumeId, VolumeNeeds> = BTreeMap::new();
     let mut need = |path: &Path, bytes: u64| -> Result<(), StartError> {
         let space = space_at(engine, path)?;
-        let new = || VolumeNeeds { shown: space.existing_parent, needed: 0, free: space.free };
+        let new = || VolumeNeeds { path: space.existing_parent, needed: 0, free: space.free };
         let volume = volumes.entry(space.volume).or_insert_with(new);
         volume.needed = volume.needed.saturating_add(bytes);
         Ok(())
@@ -233,14 +221,10 @@ pub(crate) fn check_space(
             volume.free += allocated(engine, file);
         }
     }
-    match volumes.values().find(|volume| volume.needed > volume.free) {
-        Some(volume) => fail_start(format!(
-            "{}: the run needs {} but only {} is free; choose a smaller --size, fewer --databases or \
-             another directory",
-            volume.shown.display(),
-            human_bytes(volume.needed),
-            human_bytes(volume.free)
-        )),
+    match volumes.into_values().find(|volume| volume.needed > volume.free) {
+        Some(VolumeNeeds { path, needed, free }) => {
+            Err(UnsuitableStorage::NoSpace { path, needed, free }.into())
+        }
         None => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! An error in the options of a run.
 
-use jetcell_input::printable;
+use jetcell_input::toml::TomlError;
+use jetcell_input::{printable, with_advice};
 use thiserror::Error;
 
 /// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
@@ -24,6 +25,12 @@ impl ConfigurationError {
             line.push('…');
         }
         ConfigurationError(line)
+    }
+}
+
+impl From<TomlError> for ConfigurationError {
+    fn from(error: TomlError) -> ConfigurationError {
+        ConfigurationError::new(with_advice(&error, error.advice()))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The example also serves as the list of known keys. A key that does not appear in it is a mistake.
 
-use jetcell_input::toml::{TomlError, parse_with_example};
+use jetcell_input::toml::parse_with_example;
 
 use super::configuration_error::ConfigurationError;
 use super::options::{Options, RecordOptions, ThresholdOptions};
@@ -14,9 +14,8 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Parses a configuration. Each unknown key is reported with its line and the most similar known key.
 pub(super) fn parse(source: &str, text: &str) -> Result<Options, Vec<ConfigurationError>> {
-    parse_with_example(source, text, &complete_text()).map_err(|mistakes: Vec<TomlError>| {
-        mistakes.iter().map(|mistake| ConfigurationError::new(mistake.to_string())).collect()
-    })
+    parse_with_example(source, text, &complete_text())
+        .map_err(|mistakes| mistakes.into_iter().map(ConfigurationError::from).collect())
 }
 
 /// Returns the example with all keys, including the keys that are commented out.

@@ -9,6 +9,7 @@ mod doubts;
 mod energy;
 mod instance_row;
 mod judge;
+mod measured_window;
 mod recovery;
 mod replication;
 
@@ -39,6 +40,7 @@ pub(crate) use doubts::{DoubtInputs, doubts};
 pub use energy::RunEnergy;
 pub use instance_row::InstanceRow;
 pub use judge::{Judgement, VerdictEvidence, judge};
+pub use measured_window::NoMeasuredWindow;
 pub use recovery::{RecoveryTestResult, ReplaySample, ReplayedDatabase};
 pub use replication::{
     CopySample, MissingLogAmount, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationSideIo,

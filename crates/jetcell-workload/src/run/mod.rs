@@ -12,11 +12,14 @@ mod recovery;
 mod replication;
 mod test_log;
 
+use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Local;
 use jetcell_host::Cancellation;
+use jetcell_input::with_advice;
 use thiserror::Error;
 
 use crate::drive::{MeasurementDriver, MeasurementGoal};
@@ -31,7 +34,7 @@ use crate::measurement::{
 };
 use crate::observer::{Observer, RunPhase};
 use crate::plan::end_creation;
-use crate::prepared::{self, FileCopyOutcome};
+use crate::prepared::{self, FileCopyOutcome, PreservedStateError};
 use crate::profile::{DatabaseSource, Profile, TestKind};
 use crate::result::RunResult;
 use crate::run::assembly::{LoadPhaseResult, analysis, assemble, interim_result};
@@ -41,7 +44,7 @@ use crate::start_error::StartError;
 use crate::units::TimeSpan;
 
 /// Error that leaves a run without a result.
-#[derive(Debug, Clone, Error)]
+#[derive(Debug, Error)]
 pub enum RunError {
     /// The plan was refused. Nothing on disk has changed.
     #[error(transparent)]
@@ -51,9 +54,38 @@ pub enum RunError {
     Failed {
         /// The phase that failed.
         phase: RunPhase,
-        /// Description of the error.
-        error: String,
+        /// The reason.
+        #[source]
+        error: PhaseError,
     },
+}
+
+/// Reason why a phase of a run failed.
+#[derive(Debug, Error)]
+#[error(transparent)]
+#[expect(missing_docs, reason = "the variants are named after the crates whose errors they contain")]
+pub enum PhaseError {
+    Engine(#[from] ese_engine::Error),
+    Io(#[from] io::Error),
+    PreservedState(#[from] PreservedStateError),
+    /// The state of the databases was not preserved for later runs.
+    #[error("failed to preserve the state of the databases: {0}")]
+    NotPreserved(#[source] PreservedStateError),
+}
+
+impl RunError {
+    /// What the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            RunError::Refused(refusal) => refusal.advice(),
+            RunError::Failed {
+                error: PhaseError::PreservedState(error) | PhaseError::NotPreserved(error),
+                ..
+            } => error.advice().map(Cow::Borrowed),
+            RunError::Failed { error: PhaseError::Engine(error), .. } => error.advice(),
+            RunError::Failed { error: PhaseError::Io(_), .. } => None,
+        }
+    }
 }
 
 /// A finished run: its result and the samples of the measurement.
@@ -95,8 +127,8 @@ pub fn run(
         _ => {}
     }
     plan.prepare(profile, engine)?;
-    let unwritable = |error| StartError::new(format!("failed to write {}: {error}", plan.output.display()));
-    let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(unwritable)?;
+    let unwritable = StartError::io("write", &plan.output);
+    let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(&unwritable)?;
 
     let path = plan.output.join("result.json");
     let mut unfinished = interim_result(assemble(
@@ -108,7 +140,7 @@ pub fn run(
         None,
         None,
     ));
-    unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(unwritable)?;
+    unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(&unwritable)?;
     let initial_bytes = plan.initial_bytes();
     watch.subject =
         Some(InterimResultInputs { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
@@ -120,7 +152,7 @@ pub fn run(
     let (loaded, verification) = worked.inspect_err(|error| {
         // The stored result must not look like that of a running test. Even if this write fails too, the reason
         // stored earlier says that the run may have failed.
-        unfinished.reason = format!("could not run: {error}");
+        unfinished.reason = format!("could not run: {}", with_advice(error, error.advice()));
         (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
         unfinished.log.clone_from(&watch.history.log);
         let _ = unfinished.write(&path);
@@ -221,18 +253,13 @@ impl TestRun<'_> {
     fn examine(&self, watch: &mut RunRecorder<'_>) -> Result<(), StartError> {
         let verification = self.verify_again(VerificationDepth::Pages, RunPhase::Examine, watch);
         let Some(verification) = verification else {
-            return Err(StartError::new(
-                "stopped on request before the databases were verified; nothing was changed",
-            ));
+            return Err(StartError::StoppedBeforeVerification);
         };
         let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
         let shown = damaged.path.display().to_string();
         let first =
             damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
-        Err(StartError::new(format!(
-            "{first}; total damaged pages: {}; restore the database, or replace it with --force",
-            damaged.bad
-        )))
+        Err(StartError::DamagedPages { first: first.into(), pages: damaged.bad })
     }
 
     /// Restores the databases to their preserved state.
@@ -242,12 +269,9 @@ impl TestRun<'_> {
         let outcome = self.run_phase(RunPhase::PutBack, watch, |progress| {
             prepared::restore(dir, instances, method, progress)
         });
-        match outcome.map_err(|what| StartError::new(format!("failed to restore the databases: {what}")))? {
+        match outcome.map_err(StartError::Restore)? {
             FileCopyOutcome::Done => Ok(()),
-            FileCopyOutcome::Stopped => Err(StartError::new(
-                "stopped on request while the databases were being restored; restore them with --reset \
-                 before using them",
-            )),
+            FileCopyOutcome::Stopped => Err(StartError::StoppedDuringRestore),
         }
     }
 
@@ -257,9 +281,7 @@ impl TestRun<'_> {
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
         let outcome = self
             .run_phase(RunPhase::Keep, watch, |progress| prepared::preserve(dir, instances, method, progress))
-            .map_err(|what| {
-                watch.run_error(format!("failed to preserve the state of the databases: {what}"))
-            })?;
+            .map_err(|error| watch.run_error(PhaseError::NotPreserved(error)))?;
         if outcome == FileCopyOutcome::Done {
             watch.log(&format!(
                 "The state of the databases was preserved ({method}); restore it with --open --reset"

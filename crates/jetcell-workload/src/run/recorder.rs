@@ -1,7 +1,6 @@
 //! The recorder of a run. It forwards all events to the observer, keeps the test log and phase durations, and stores
 //! interim results.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,10 +17,10 @@ use crate::measurement::{CounterSnapshot, Measurement, Sample};
 use crate::observer::{Observer, RunPhase};
 use crate::profile::Profile;
 use crate::result::{PhaseTime, RunResult, TestPart};
-use crate::run::RunError;
 use crate::run::assembly::{LoadPhaseResult, RunHistory, assemble, interim_result};
 use crate::run::background_writer::{BackgroundWriter, WriteInterval};
 use crate::run::event_log::RunEvent;
+use crate::run::{PhaseError, RunError};
 
 /// Interval between writes of the interim result. A long run has a large result, which is therefore rewritten less
 /// often. `result.json` is rewritten without a sync, because a sync could force the file system under test to write
@@ -231,8 +230,8 @@ impl RunRecorder<'_> {
     }
 
     /// Returns the error for a run that failed in its current phase.
-    pub(crate) fn run_error(&self, error: impl fmt::Display) -> RunError {
+    pub(crate) fn run_error(&self, error: impl Into<PhaseError>) -> RunError {
         let phase = self.history.phases.last().map_or(RunPhase::Create, |last| last.phase);
-        RunError::Failed { phase, error: error.to_string() }
+        RunError::Failed { phase, error: error.into() }
     }
 }

@@ -85,7 +85,7 @@ impl StorageEngine for ModelEngine {
             Ok(file) if file.len() >= 4096 => {
                 Ok(ExistingDatabase { page_bytes: 32768, file_bytes: file.len() })
             }
-            _ => Err(StartError::new(format!("{} is not a database", instance.database.display()))),
+            _ => Err(StartError::NotADatabase(instance.database.clone())),
         }
     }
 

@@ -10,6 +10,7 @@ use jetcell_copies::{
     StreamDirectory, activate_as,
 };
 use jetcell_host::host_name;
+use jetcell_input::OptionValueError;
 use jetcell_remote::{HostAddress, is_address};
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use crate::commands::copies::format_time;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error};
 
 const EXAMPLES: &str = "\
@@ -64,29 +65,32 @@ pub struct ActivateArgs {
     remote: RemoteAccessOptions,
 }
 
-fn advertised(text: &str) -> Result<String, String> {
+fn advertised(text: &str) -> Result<String, OptionValueError> {
+    let form = "use the form tls://HOST:PORT/NAME";
     match HostAddress::from_path(Path::new(text)) {
         Some(Ok(_)) => Ok(text.to_string()),
-        Some(Err(error)) => Err(error.to_string()),
-        None => Err(format!("`{text}` is not an address; use the form tls://HOST:PORT/NAME")),
+        Some(Err(error)) => Err(OptionValueError::new(error, form)),
+        None => Err(OptionValueError::unknown(text, "an address", form)),
     }
 }
 
-fn limit(text: &str) -> Result<LossLimit, String> {
+fn limit(text: &str) -> Result<LossLimit, OptionValueError> {
     match text {
         "any" => Ok(LossLimit::Any),
         number => number.parse().map(LossLimit::Generations).map_err(|_| {
-            format!(
-                "could not parse `{number}` as a number of generations; specify a number such as 6, or any"
+            OptionValueError::unparsable(
+                number,
+                "a number of generations",
+                "specify a number such as 6, or any",
             )
         }),
     }
 }
 
-fn policy(text: &str) -> Result<LossPolicy, String> {
+fn policy(text: &str) -> Result<LossPolicy, OptionValueError> {
     LossPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
         let names = LossPolicy::ALL.map(LossPolicy::name).join(", ");
-        format!("`{text}` is not a policy; use one of {names}")
+        OptionValueError::unknown(text, "a policy", format!("use one of {names}"))
     })
 }
 
@@ -106,24 +110,21 @@ fn in_order(copies: &mut [(PathBuf, CopyState)]) {
 
 impl ActivateArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.activate().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn activate(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let directories: Vec<PathBuf> =
             self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
         let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
         let mut copies = Vec::new();
         for directory in &self.directories {
             if is_address(directory) {
-                let what = "a copy can only be activated on its own host; run the command there";
-                return Err(format!("{}: {what}", directory.display()).into());
+                return Err(CommandError::new("a copy can only be activated on its own host")
+                    .context(directory.display())
+                    .advise("run the command there"));
             }
             let directory = absolute(directory)?;
             let Some(state) = CopyState::read(&*here, &directory)? else {
-                let what = format!("{} is not a copy; specify the directory of a copy", directory.display());
-                return Err(what.into());
+                return Err(CommandError::new(format_args!("{} is not a copy", directory.display()))
+                    .advise("specify the directory of a copy"));
             };
             copies.push((directory, state));
         }
@@ -135,24 +136,24 @@ impl ActivateArgs {
             self.ask_host(&places, Path::new(&state.source))?;
             match self.activate_one(places.vfs(), directory, state) {
                 // Another copy may have the logs that this copy lacks.
-                Err(error @ CopyError::Refused(_)) if at < last => {
-                    console::print_note(&format!("not activated: {error}"));
+                Err(error) if at < last && error.may_try_another_copy() => {
+                    console::print_note(&format!("not activated: {}", CommandError::from(error).full_text()));
                 }
                 activated => return activated.map_err(CommandError::from),
             }
         }
-        Err("specify the directory of a copy".into())
+        Err(CommandError::new("specify the directory of a copy"))
     }
 
     /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the
     /// activation must not treat such a host as unreachable.
-    fn ask_host(&self, places: &CommandFileSystems, source: &Path) -> Result<(), CommandError> {
+    fn ask_host(&self, places: &CommandFileSystems, source: &Path) -> CommandResult<()> {
         match places.connect(source) {
-            Some(Err(error)) if !error.is_temporary() => Err(remote_error(source, &error)),
+            Some(Err(error)) if !error.is_temporary() => Err(remote_error(source, error)),
             Some(Ok(welcome)) if !welcome.allows_handover => {
-                let what = "jetcell serve on the other host does not allow a handover; start it with \
-                     --allow-handover";
-                Err(format!("{}: {what}", source.display()).into())
+                Err(CommandError::new("jetcell serve on the other host does not allow a handover")
+                    .context(source.display())
+                    .advise("start it with --allow-handover"))
             }
             Some(Ok(_)) => places.require_directory(source),
             _ => Ok(()),
@@ -174,9 +175,8 @@ impl ActivateArgs {
         directory: &Path,
         state: &CopyState,
     ) -> Result<CommandOutcome, CopyError> {
-        let events = EventFile::open(directory, true).map_err(|error| {
-            CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
-        })?;
+        let events = EventFile::open(directory, true)
+            .map_err(|error| ese_engine::Error::io(directory.join("events.jsonl"), &error))?;
         let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.log_name_form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),

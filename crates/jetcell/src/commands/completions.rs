@@ -4,7 +4,7 @@ use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
 use crate::console::print_unescaped;
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,10 +28,10 @@ pub struct CompletionsArgs {
 
 impl CompletionsArgs {
     /// Prints the script for `command`.
-    pub fn run(self, mut command: Command) -> CommandOutcome {
+    pub fn run(self, mut command: Command) -> CommandResult {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "jetcell", &mut script);
         print_unescaped(&String::from_utf8_lossy(&script));
-        CommandOutcome::Good
+        Ok(CommandOutcome::Good)
     }
 }

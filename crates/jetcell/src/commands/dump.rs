@@ -10,11 +10,12 @@ use jetcell_dump::{
     DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeSelector,
 };
 use jetcell_host::{ProgressLine, completed_share};
+use jetcell_input::OptionValueError;
 use jetcell_vfs::RealOptions;
 
 use crate::console;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 /// Examples shown below the list of kinds.
 pub const EXAMPLES: &str = "\
@@ -200,7 +201,7 @@ Exit code 1: a page of the map is damaged.";
 
 impl DumpCommand {
     /// Writes the dump to stdout.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         let target = match &self {
             DumpCommand::Header(target) | DumpCommand::Checkpoint(target) | DumpCommand::Flushmap(target) => {
                 target
@@ -222,10 +223,10 @@ impl DumpCommand {
         let problems = output.problems();
         let result = result.and_then(|()| Ok(out.flush()?));
         match result {
-            Ok(()) if problems > 0 => CommandOutcome::Findings,
-            Ok(()) => CommandOutcome::Good,
-            Err(DumpError::Output(error)) => std::process::exit(console::exit_status(&error)),
-            Err(error) => CommandOutcome::could_not_run(error),
+            Ok(()) if problems > 0 => Ok(CommandOutcome::Findings),
+            Ok(()) => Ok(CommandOutcome::Good),
+            Err(DumpError::Output(error)) => Err(CommandError::from_output(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -299,20 +300,28 @@ impl DumpLogArgs {
     }
 }
 
-fn range(text: &str) -> Result<RangeInclusive<u32>, String> {
-    let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a page number"));
+fn range(text: &str) -> Result<RangeInclusive<u32>, OptionValueError> {
+    let example = "try a value such as 13 or 13-20";
+    let number = |text: &str| {
+        text.trim().parse().map_err(|_| OptionValueError::unknown(text, "a page number", example))
+    };
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };
     if first == 0 {
-        return Err("pages are numbered from 1".into());
+        return Err(OptionValueError::new("pages are numbered from 1", example));
     }
-    if first <= last { Ok(first..=last) } else { Err(format!("the range {text} ends before it starts")) }
+    if first <= last {
+        Ok(first..=last)
+    } else {
+        Err(OptionValueError::new(format_args!("the range {text} ends before it starts"), example))
+    }
 }
 
-fn kind(text: &str) -> Result<u8, String> {
+fn kind(text: &str) -> Result<u8, OptionValueError> {
     text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
-        format!("`{text}` is not a record type; `jetcell dump log --stats FILE` lists the types in a log")
+        let list = "`jetcell dump log --stats FILE` lists the types in a log";
+        OptionValueError::unknown(text, "a record type", list)
     })
 }

@@ -10,7 +10,7 @@ use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,17 +57,12 @@ enum EventSeverityFilter {
 
 impl EventsArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.show().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn show(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let path = if self.path.is_dir() { self.path.join(EVENT_FILE) } else { self.path.clone() };
         let error_with_path = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                format!("{} does not exist; specify the directory of a run or a recovery", path.display())
-            }
-            _ => format!("{}: {error}", path.display()),
+            io::ErrorKind::NotFound => CommandError::new(format_args!("{} does not exist", path.display()))
+                .advise("specify the directory of a run or a recovery"),
+            _ => CommandError::from(error).context(path.display()),
         };
         let mut reader = BufReader::new(open_input(&path).map_err(error_with_path)?);
         let (mut number, mut unreadable, mut line) = (0_u64, 0_u64, Vec::new());

@@ -10,12 +10,13 @@ use jetcell_export::{
     ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_host::ProgressReport;
+use jetcell_input::OptionValueError;
 use jetcell_vfs::RealOptions;
 
-use crate::console::{self, print_note};
+use crate::console::print_note;
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,8 +74,8 @@ pub struct ExportArgs {
     #[arg(long, value_enum, default_value_t = ProfileName::Auto, value_name = "PROFILE")]
     profile: ProfileName,
     /// Format of Currency columns, in which Windows often stores integers
-    #[arg(long, value_enum, default_value_t = CurrencyFormatName::Auto, value_name = "FORM")]
-    currency: CurrencyFormatName,
+    #[arg(long, alias = "currency", value_enum, default_value_t = CurrencyFormatName::Auto, value_name = "FORM")]
+    currency_format: CurrencyFormatName,
     /// Format of integers beyond 2^53 in JSON Lines
     #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
     wide_integers: WideIntegers,
@@ -154,14 +155,9 @@ enum WideIntegers {
 
 impl ExportArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        if let Err(what) = check_not_in_use([self.file.as_path()], self.anyway) {
-            return CommandOutcome::could_not_run(what);
-        }
-        let times = match times(self.since, self.before, self.time_column) {
-            Ok(times) => times,
-            Err(what) => return CommandOutcome::could_not_run(what),
-        };
+    pub fn run(self) -> CommandResult {
+        check_not_in_use([self.file.as_path()], self.anyway)?;
+        let times = times(self.since, self.before, self.time_column)?;
         let selection = Selection { tables: self.table, columns: self.column, times };
         let options = ExportOptions {
             destination: destination(&self.output, self.format, selection.tables.len()),
@@ -172,28 +168,22 @@ impl ExportArgs {
             row_limit: ROW_LIMIT,
             rendering: RenderingOptions {
                 csv_safe: self.csv_safe,
-                currency: self.currency.into(),
+                currency: self.currency_format.into(),
                 profile: self.profile.into(),
                 wide_integers_as_text: self.wide_integers == WideIntegers::String,
             },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead improves throughput.
         let real = RealOptions { direct: false, ..RealOptions::default() };
-        let vfs = match DecompressingVfs::new(real, self.unpack) {
-            Ok(vfs) => vfs,
-            Err(error) => {
-                return CommandOutcome::could_not_run(format!("cannot read files: {error}"));
-            }
-        };
+        let vfs = DecompressingVfs::new(real, self.unpack).context("cannot read files")?;
         let to_stdout = self.output == Path::new("-");
         let mut shown = ExportProgress::new();
         let result = export(&vfs, &self.file, &options, &mut |table, rows| shown.show(table, rows));
         shown.finish();
-        let exported = match result {
-            Ok(exported) => exported,
-            Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::exit_status(&error)),
-            Err(error) => return CommandOutcome::could_not_run(error),
-        };
+        let exported = result.map_err(|error| match error {
+            ExportError::Write(error) if to_stdout => CommandError::from_output(&error),
+            error => error.into(),
+        })?;
         let issues = &exported.issues;
         for issue in issues.stored() {
             let kind = if issue.missing { "missing" } else { "note" };
@@ -208,20 +198,18 @@ impl ExportArgs {
         };
         let missing = if issues.has_missing() { "; SOME DATA could not be read, see above" } else { "" };
         print_note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
-        if issues.has_missing() { CommandOutcome::Findings } else { CommandOutcome::Good }
+        Ok(if issues.has_missing() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 }
 
 /// Parses `2026-11-23`, which means midnight UTC, or `2026-11-23T08:00:00Z`.
-fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
+fn point_in_time(text: &str) -> Result<DateTime<Utc>, OptionValueError> {
     if let Ok(day) = text.parse::<NaiveDate>() {
         return Ok(day.and_time(NaiveTime::MIN).and_utc());
     }
     DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|_| {
-        format!(
-            "could not parse '{text}' as a time; use a date such as 2026-11-23 or a time such as \
-             2026-11-23T08:00:00Z"
-        )
+        let examples = "use a date such as 2026-11-23 or a time such as 2026-11-23T08:00:00Z";
+        OptionValueError::unparsable(text, "a time", examples)
     })
 }
 
@@ -230,19 +218,20 @@ fn times(
     since: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
     columns: Vec<String>,
-) -> Result<Option<TimeCondition>, CommandError> {
+) -> CommandResult<Option<TimeCondition>> {
     if since.is_none() && before.is_none() {
         return if columns.is_empty() {
             Ok(None)
         } else {
-            Err("--time-column requires --since or --before; add one of them".into())
+            Err(CommandError::new("--time-column requires --since or --before").advise("add one of them"))
         };
     }
     let ticks = |time: DateTime<Utc>| time.timestamp_micros().saturating_mul(10);
     let first = since.map_or(i64::MIN, ticks);
     let last = before.map_or(i64::MAX, |time| ticks(time).saturating_sub(1));
     if first > last {
-        return Err("--before must be later than --since; use a later --before or an earlier --since".into());
+        return Err(CommandError::new("--before must be later than --since")
+            .advise("use a later --before or an earlier --since"));
     }
     Ok(Some(TimeCondition { columns, range: first..=last }))
 }

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use jetcell_vfs::replace_output;
 
 use crate::console::print;
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandContext, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,22 +30,17 @@ pub struct ManualArgs {
 
 impl ManualArgs {
     /// Writes the pages of `command`.
-    pub fn run(self, command: Command) -> CommandOutcome {
+    pub fn run(self, command: Command) -> CommandResult {
         // Pages for the help commands would not contain any additional information.
         let mut command = command.disable_help_subcommand(true);
         command.build();
-        let written = match &self.directory {
+        match &self.directory {
             Some(directory) => std::fs::create_dir_all(directory)
                 .and_then(|()| write_pages(&command, directory))
-                .map_err(|error| format!("{}: cannot be written: {error}", directory.display())),
-            None => page(&command)
-                .map(|page| print(&page))
-                .map_err(|error| format!("could not generate the manual page: {error}")),
-        };
-        match written {
-            Ok(()) => CommandOutcome::Good,
-            Err(what) => CommandOutcome::could_not_run(what),
+                .context(format_args!("{}: cannot be written", directory.display()))?,
+            None => print(&page(&command).context("could not generate the manual page")?),
         }
+        Ok(CommandOutcome::Good)
     }
 }
 

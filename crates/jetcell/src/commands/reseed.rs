@@ -17,7 +17,7 @@ use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -69,20 +69,13 @@ pub struct ReseedArgs {
 
 impl ReseedArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.reseed().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn reseed(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         for from in &self.from {
             refuse_nested(from, &self.to)?;
         }
         if !self.to.is_dir() {
-            return Err(format!(
-                "{} does not exist; create a new copy with jetcell replicate",
-                self.to.display()
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{} does not exist", self.to.display()))
+                .advise("create a new copy with jetcell replicate"));
         }
         let to = absolute(&self.to)?;
         let (from, rate) = (self.from.iter().map(PathBuf::as_path), self.rate.map(|rate| rate.0));
@@ -113,7 +106,7 @@ impl ReseedArgs {
         from: &[PathBuf],
         to: &Path,
         why: &CopyError,
-    ) -> Result<(), CommandError> {
+    ) -> CommandResult<()> {
         console::print_note(&format!("{why}: running a full reseed"));
         if !self.dry_run {
             return self.seed(places, from, to);
@@ -126,9 +119,8 @@ impl ReseedArgs {
 
     fn patch(&self, mut reseed: Reseed, to: &Path) -> Result<(), CopyError> {
         if !self.dry_run {
-            let events = EventFile::open(to, true).map_err(|error| {
-                CopyError::Refused(format!("{}: {error}", to.join("events.jsonl").display()))
-            })?;
+            let events = EventFile::open(to, true)
+                .map_err(|error| ese_engine::Error::io(to.join("events.jsonl"), &error))?;
             reseed.set_event_sink(Arc::new(events));
         }
         let plan = reseed.current_plan();
@@ -171,7 +163,7 @@ impl ReseedArgs {
         printable_rows(&lines)
     }
 
-    fn seed(&self, places: &CommandFileSystems, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
+    fn seed(&self, places: &CommandFileSystems, from: &[PathBuf], to: &Path) -> CommandResult<()> {
         let (vfs, cancel) = (places.vfs(), places.cancellation().clone());
         cancel_on_signals(&cancel)?;
         let set = RecoverySet::find(vfs, from)?;

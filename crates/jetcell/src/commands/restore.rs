@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::commands::backup::backup_list;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{refuse_inside, vfs};
 use crate::shared::replay_end::{ReplayEnd, until};
 use crate::shared::transfer_progress::TransferProgress;
@@ -61,11 +61,7 @@ pub struct RestoreArgs {
 
 impl RestoreArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.restore().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn restore(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let vfs = vfs()?;
         let only_one = |backup: &PathBuf| backup_list::find_single_backup(&vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
@@ -92,15 +88,13 @@ impl RestoreArgs {
                 // The directory is removed only if it is empty.
                 let _ = std::fs::remove_dir(&self.to);
             }
+            let error = CommandError::from(error);
             if self.to.join(RESTORE_MARKER).exists() {
-                format!(
-                    "{}; {} is incomplete: repeat the restore",
-                    CommandError::from(error).full_text(),
-                    self.to.display()
-                )
-                .into()
+                let own = error.advice().map(|advice| format!("{advice}; ")).unwrap_or_default();
+                let advice = format!("{own}{} is incomplete: repeat the restore", self.to.display());
+                error.advise(advice)
             } else {
-                CommandError::from(error)
+                error
             }
         })?;
         console::print_json_or_text(

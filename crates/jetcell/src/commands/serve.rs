@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{confined_vfs, links_in, token_in};
 
 const EXAMPLES: &str = "\
@@ -73,20 +73,14 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.serve().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn serve(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
-        let command_error = |error: ServeError| CommandError::from(error.to_string());
         refuse_same_directory(&named)?;
         named.iter().for_each(|(name, directory)| report_links(name, directory));
         let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
-        let mut exports = ExportedDirectories::new(vfs, token_in(&self.token_file)?, host_name(), named)
-            .map_err(command_error)?;
+        let mut exports = ExportedDirectories::new(vfs, token_in(&self.token_file)?, host_name(), named)?;
         exports.allow_handover = self.allow_handover;
-        exports.max_files = files_per_client(self.max_clients.into()).map_err(command_error)?;
+        exports.max_files = files_per_client(self.max_clients.into())?;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
         let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerTlsFiles {
@@ -99,8 +93,7 @@ impl ServeArgs {
             rate: self.rate.map(|rate| rate.0),
             ..ServerLimits::default()
         };
-        let server = RemoteServer::bind(self.listen, exports, tls.as_ref(), limits, console::print_note)
-            .map_err(command_error)?;
+        let server = RemoteServer::bind(self.listen, exports, tls.as_ref(), limits, console::print_note)?;
         let stopper = server.stopper();
         let stop = server.stopper();
         Interrupt::with_first(&Cancellation::default(), move || stop.stop()).install()?;
@@ -131,15 +124,15 @@ fn files_per_client(clients: u64) -> Result<usize, ServeError> {
 
 /// Fails if a directory is served under two names. Files that a client writes are identified by directory name and
 /// file name, so each directory must have only one name.
-fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), CommandError> {
+fn refuse_same_directory(named: &[(String, PathBuf)]) -> CommandResult<()> {
     let mut known: Vec<((u64, u64), &str)> = Vec::new();
     for (name, directory) in named {
-        let found =
-            std::fs::metadata(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let found = std::fs::metadata(directory).context(directory.display())?;
         let identity = (found.dev(), found.ino());
         let other = known.iter().find(|(other, known)| *other == identity && known != name);
         if let Some((_, other)) = other {
-            return Err(format!("{name} and {other} are the same directory; serve it under one name").into());
+            return Err(CommandError::new(format_args!("{name} and {other} are the same directory"))
+                .advise("serve it under one name"));
         }
         known.push((identity, name));
     }
@@ -157,22 +150,23 @@ fn report_links(name: &str, directory: &Path) {
 }
 
 /// Parses a directory and the name by which clients access it.
-fn named(text: &str) -> Result<(String, PathBuf), CommandError> {
+fn named(text: &str) -> CommandResult<(String, PathBuf)> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.contains('/') => (Some(name.to_string()), PathBuf::from(path)),
         _ => (None, PathBuf::from(text)),
     };
     if is_address(&path) {
-        return Err(format!("{text}: specify a directory on this host").into());
+        return Err(CommandError::new(format_args!("{text}: specify a directory on this host")));
     }
-    let absolute = std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let absolute = std::fs::canonicalize(&path).context(path.display())?;
     if !absolute.is_dir() {
-        return Err(format!("{} is not a directory", path.display()).into());
+        return Err(CommandError::new(format_args!("{} is not a directory", path.display())));
     }
     let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
     match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {
         Some(name) => Ok((name, absolute)),
-        None => Err(format!("{text}: the directory has no name for clients; use the form NAME=DIR").into()),
+        None => Err(CommandError::new(format_args!("{text}: the directory has no name for clients"))
+            .advise("use the form NAME=DIR")),
     }
 }
 

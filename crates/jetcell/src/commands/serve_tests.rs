@@ -11,5 +11,5 @@ fn a_directory_is_served_under_one_name() {
     assert!(refuse_same_directory(&owned_names(&[("a", dir.path()), ("a", dir.path())])).is_ok());
     let same = dir.path().join(".");
     let refused = refuse_same_directory(&owned_names(&[("a", dir.path()), ("b", &same)])).unwrap_err();
-    assert_eq!(refused.to_string(), "b and a are the same directory; serve it under one name");
+    assert_eq!(refused.full_text(), "b and a are the same directory; serve it under one name");
 }

@@ -11,7 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Maximum time to wait for a request before the server checks whether it must stop.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -26,13 +26,12 @@ pub struct MetricsServer {
 impl MetricsServer {
     /// Starts serving metrics at `address`, such as `9100`, `192.0.2.1:9100` or `[::1]:9100`. If only a port is
     /// given, the loopback interface is used.
-    pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, CommandError> {
+    pub fn start(address: &str, metrics: Box<dyn Collector>) -> CommandResult<MetricsServer> {
         let wanted = resolve(address)?;
-        let server = Server::http(wanted).map_err(|error| {
-            format!(
-                "--metrics {address}: cannot listen at {wanted}: {error}; use a different address or port"
-            )
-        })?;
+        let server = Server::http(wanted)
+            .map_err(CommandError::new)
+            .context(format_args!("--metrics {address}: cannot listen at {wanted}"))
+            .advise("use a different address or port")?;
         let address = server.server_addr().to_ip().unwrap_or(wanted);
         let over = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&over);
@@ -66,16 +65,14 @@ impl Drop for MetricsServer {
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, CommandError> {
+fn resolve(address: &str) -> CommandResult<SocketAddr> {
     let port = address.strip_prefix(':').unwrap_or(address);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     let wrong = || {
-        CommandError::from(format!(
-            "--metrics {address} is not a valid address; use PORT or ADDRESS:PORT, for example 9100 or \
-             0.0.0.0:9100"
-        ))
+        CommandError::new(format_args!("--metrics {address} is not a valid address"))
+            .advise("use PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100")
     };
     address.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)
 }
@@ -107,7 +104,7 @@ mod tests {
     use crate::live::monitor_observer::tests::measuring;
     use crate::live::{CopyFigures, CopyMetricsHandle, RunMetrics, RunMonitor};
 
-    fn serve(address: &str, monitor: RunMonitor) -> Result<MetricsServer, CommandError> {
+    fn serve(address: &str, monitor: RunMonitor) -> CommandResult<MetricsServer> {
         MetricsServer::start(address, Box::new(RunMetrics(monitor)))
     }
 
@@ -193,17 +190,17 @@ mod tests {
     fn an_unusable_address_is_refused() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
-        let refusal = serve(&port, RunMonitor::default()).err().unwrap().to_string();
+        let refusal = serve(&port, RunMonitor::default()).err().unwrap().full_text();
         assert!(
             refusal.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}")),
             "{refusal}"
         );
         for nonsense in ["", "host", "70000", "1.2.3.4", "1.2.3.4:x", "::1"] {
-            let refusal = serve(nonsense, RunMonitor::default()).err().unwrap().to_string();
+            let refusal = serve(nonsense, RunMonitor::default()).err().unwrap().full_text();
             assert!(refusal.contains("use PORT or ADDRESS:PORT"), "{refusal}");
         }
         // This address is reserved for documentation, so no host has it.
-        let refusal = serve("192.0.2.1:0", RunMonitor::default()).err().unwrap().to_string();
+        let refusal = serve("192.0.2.1:0", RunMonitor::default()).err().unwrap().full_text();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }
 }

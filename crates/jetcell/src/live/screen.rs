@@ -18,7 +18,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::{Frame, Terminal};
 
 use super::{RunMonitor, view};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Interval between two frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(250);
@@ -42,7 +42,7 @@ pub struct Screen {
 
 impl Screen {
     /// Opens a screen for a run in this process. q and Ctrl-C are passed to `interrupt`.
-    pub fn open_for_run(monitor: RunMonitor, interrupt: Interrupt) -> Result<Screen, CommandError> {
+    pub fn open_for_run(monitor: RunMonitor, interrupt: Interrupt) -> CommandResult<Screen> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 
@@ -50,14 +50,14 @@ impl Screen {
     pub fn open(
         draw: impl Fn(&mut Frame<'_>) + Send + 'static,
         interrupt: Interrupt,
-    ) -> Result<Screen, CommandError> {
+    ) -> CommandResult<Screen> {
         if !stderr().is_terminal() {
-            return Err(
-                "--live requires a terminal on stderr; run the command in a terminal, or omit --live".into(),
-            );
+            return Err(CommandError::new("--live requires a terminal on stderr")
+                .advise("run the command in a terminal, or omit --live"));
         }
         let cannot = |error: io::Error| {
-            CommandError::from(format!("--live: the terminal cannot be used: {error}; omit --live"))
+            CommandError::new(format_args!("--live: the terminal cannot be used: {error}"))
+                .advise("omit --live")
         };
         install_panic_hook();
         at_exit(restore_terminal);

@@ -4,19 +4,19 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Fails if a directory is not empty. `what` names the content that the command will write to it.
-pub fn require_empty(directory: &Path, what: &str) -> Result<(), CommandError> {
+pub fn require_empty(directory: &Path, what: &str) -> CommandResult<()> {
     match fs::read_dir(directory) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
-            Some(_) => {
-                Err(format!("{} is not empty; use a different directory for the {what}", directory.display())
-                    .into())
-            }
+            Some(_) => Err(CommandError::new(format_args!("{} is not empty", directory.display()))
+                .advise(format!("use a different directory for the {what}"))),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("{} cannot be used for the {what}: {error}", directory.display()).into()),
+        Err(error) => {
+            Err(error).context(format_args!("{} cannot be used for the {what}", directory.display()))
+        }
     }
 }

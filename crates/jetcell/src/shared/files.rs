@@ -15,41 +15,39 @@ pub fn vfs() -> CommandResult<Arc<dyn Vfs>> {
 }
 
 /// Fails if `inner` is in the directory `outer`, or is that directory.
-pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), CommandError> {
-    let error_with_path = |error: std::io::Error| CommandError::from(format!("{}: {error}", outer.display()));
-    let outer_place = std::fs::canonicalize(outer).map_err(error_with_path)?;
-    let absolute = std::path::absolute(inner).map_err(error_with_path)?;
+pub fn refuse_inside(outer: &Path, inner: &Path) -> CommandResult<()> {
+    let outer_place = std::fs::canonicalize(outer).context(outer.display())?;
+    let absolute = std::path::absolute(inner).context(outer.display())?;
     // The path does not need to exist yet.
     let existing =
         absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
     let Some((path, place)) = existing else { return Ok(()) };
     let place = place.join(absolute.strip_prefix(path).unwrap_or(Path::new("")));
     if outer_place.is_dir() && place.starts_with(&outer_place) {
-        return Err(
-            format!("{} is inside {}; use a directory outside it", inner.display(), outer.display()).into()
-        );
+        return Err(CommandError::new(format_args!("{} is inside {}", inner.display(), outer.display()))
+            .advise("use a directory outside it"));
     }
     Ok(())
 }
 
 /// Returns the files at the given paths. A directory is replaced by the files in it.
-pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+pub fn files(paths: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
-        let error_with_path = |error: std::io::Error| format!("{}: {error}", path.display());
-        if !std::fs::metadata(path).map_err(error_with_path)?.is_dir() {
+        if !std::fs::metadata(path).context(path.display())?.is_dir() {
             files.push(path.clone());
             continue;
         }
-        for entry in std::fs::read_dir(path).map_err(error_with_path)? {
-            let entry = entry.map_err(error_with_path)?;
+        for entry in std::fs::read_dir(path).context(path.display())? {
+            let entry = entry.context(path.display())?;
             let path = entry.path();
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
                 // The file was removed or renamed after the directory was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(format!("{}: {error}", path.display()).into()),
-                Ok(_) => {}
+                other => {
+                    other.context(path.display())?;
+                }
             }
         }
     }
@@ -59,11 +57,12 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
 }
 
 /// Returns the directory that contains the planned logs.
-pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, CommandError> {
+pub fn log_directory(plan: &RecoveryPlan) -> CommandResult<PathBuf> {
     let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
-    let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
+    let Some(directory) = directories.first() else { return Err(CommandError::new("there are no logs")) };
     if directories.iter().any(|other| other != directory) {
-        return Err("the logs are in several directories; to recover into a copy, use --into".into());
+        return Err(CommandError::new("the logs are in several directories")
+            .advise("to recover into a copy, use --into"));
     }
     Ok(directory.to_path_buf())
 }

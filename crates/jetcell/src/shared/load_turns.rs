@@ -14,26 +14,13 @@ use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind
 use serde::Serialize;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
-/// Why a test turn has no results.
-pub enum TurnError {
-    /// The user pressed Ctrl-C.
-    Interrupted,
-    Failed(CommandError),
-}
-
-impl TurnError {
-    /// Prints the reason and returns the exit code.
-    pub fn outcome(self) -> CommandOutcome {
-        match self {
-            TurnError::Interrupted => {
-                print_error("stopped; an incomplete test has no result");
-                CommandOutcome::Findings
-            }
-            TurnError::Failed(failure) => CommandOutcome::could_not_run(failure),
-        }
-    }
+/// Returns the error of a test that the user stopped with Ctrl-C.
+pub fn interrupted() -> CommandError {
+    CommandError::new("stopped")
+        .advise("an incomplete test has no result")
+        .with_outcome(CommandOutcome::Findings)
 }
 
 /// Returns the load options, after checking that they are valid for each directory.
@@ -41,7 +28,7 @@ pub fn load_options(
     given: Options,
     config: Option<&Path>,
     directories: &[PathBuf],
-) -> Result<Options, CommandError> {
+) -> CommandResult<Options> {
     let file = match config {
         Some(path) => TestConfiguration::read(path, TestKind::Performance, &given).map_err(first_mistake)?,
         None => TestConfiguration::default(),
@@ -54,8 +41,9 @@ pub fn load_options(
     Ok(options)
 }
 
-fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
-    mistakes.first().map(ToString::to_string).unwrap_or_default().into()
+/// Returns the first of the mistakes in a configuration.
+pub fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
+    mistakes.into_iter().next().map_or_else(|| CommandError::new("invalid options"), CommandError::from)
 }
 
 /// Runs the load several times, alternating between its variants. Ctrl-C stops it.
@@ -68,7 +56,7 @@ pub struct LoadTurns {
 impl LoadTurns {
     /// Installs the Ctrl-C handler. The first Ctrl-C ends the test, and the second one ends the process, unless the
     /// test must clean up.
-    pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, TurnError> {
+    pub fn new(options: Options, cleans_up: bool) -> CommandResult<LoadTurns> {
         let stop = Cancellation::default();
         let interrupt = if cleans_up {
             let text = "file systems are being unmounted; wait until this completes";
@@ -76,9 +64,9 @@ impl LoadTurns {
         } else {
             Interrupt::new(&stop)
         };
-        interrupt.install().map_err(|error| TurnError::Failed(error.into()))?;
-        let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
-            .map_err(|error| TurnError::Failed(format!("could not start the I/O backend: {error}").into()))?;
+        interrupt.install()?;
+        let engine =
+            EseEngine::with_mounts(Backend::Auto, Vec::new()).context("could not start the I/O backend")?;
         Ok(LoadTurns { options, engine, stop })
     }
 
@@ -89,28 +77,21 @@ impl LoadTurns {
 
     /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
     /// Returns the value of each row of the result table.
-    pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, TurnError> {
-        let turn_error = |what: String| TurnError::Failed(format!("{}: {what}", directory.display()).into());
+    pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> CommandResult<Vec<f64>> {
+        let at = directory.display();
         let options = Options {
             dirs: vec![directory.into()],
             open: Some(open),
             output: Some(output.into()),
             ..self.options.clone()
         };
-        let profile = options
-            .resolve_for(TestKind::Performance)
-            .map_err(|mistakes| turn_error(first_mistake(mistakes).to_string()))?;
-        let finished = run(&profile, &self.engine, &mut QuietObserver, &self.stop)
-            .map_err(|error| turn_error(error.to_string()))?;
+        let profile = options.resolve_for(TestKind::Performance).map_err(first_mistake).context(&at)?;
+        let finished = run(&profile, &self.engine, &mut QuietObserver, &self.stop).context(&at)?;
         finished
             .result
             .write(&output.join("result.json"))
-            .map_err(|error| turn_error(format!("{} cannot be written: {error}", output.display())))?;
-        if self.stop.is_cancelled() {
-            Err(TurnError::Interrupted)
-        } else {
-            Ok(figures(&finished.result).to_vec())
-        }
+            .context(format_args!("{at}: {} cannot be written", output.display()))?;
+        if self.stop.is_cancelled() { Err(interrupted()) } else { Ok(figures(&finished.result).to_vec()) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jetcell_power::{MeterKind, MeterScope, PowerMeter, PowerRecorder};
 
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Records a power meter's readings to a log.
 pub struct PowerRecording {
@@ -20,45 +20,41 @@ pub struct PowerRecording {
 
 impl PowerRecording {
     /// Opens a meter and creates a log that contains a first reading.
-    pub fn open(
-        kind: &MeterKind,
-        scope: Option<MeterScope>,
-        output: &Path,
-    ) -> Result<PowerRecording, CommandError> {
+    pub fn open(kind: &MeterKind, scope: Option<MeterScope>, output: &Path) -> CommandResult<PowerRecording> {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
-                return Err(format!(
-                    "{kind} does not report its scope; specify the scope: drive, enclosure, server or processor"
-                )
-                .into());
+                return Err(CommandError::new(format_args!("{kind} does not report its scope"))
+                    .advise("specify the scope: drive, enclosure, server or processor"));
             }
             (Some(given), Some(own)) if given != own => {
-                return Err(format!("{kind} measures {own}; omit the scope").into());
+                return Err(CommandError::new(format_args!("{kind} measures {own}")).advise("omit the scope"));
             }
             (given, own) => given.or(own).unwrap_or(MeterScope::Server),
         };
-        let mut meter = kind.open().map_err(failed)?;
-        let first = meter.read().map_err(failed)?;
-        let recorder = PowerRecorder::create(output, scope, now_ms(), first).map_err(failed)?;
+        let mut meter = kind.open()?;
+        let first = meter.read()?;
+        let recorder = PowerRecorder::create(output, scope, now_ms(), first)?;
         Ok(PowerRecording { meter, recorder, failures: 0 })
     }
 
-    /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
-    pub fn read(&mut self) -> Result<(), CommandError> {
+    /// Adds a reading. A temporary failure of the meter leaves a gap in the log. Returns an error if the log cannot be
+    /// written, or if the meter will not return another reading.
+    pub fn read(&mut self) -> CommandResult<()> {
         match self.meter.read() {
-            Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
-            Err(error) => {
+            Ok(reading) => Ok(self.recorder.add(now_ms(), reading)?),
+            Err(error) if error.is_temporary() => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    console::print_note(&format!("{error}; retrying"));
+                    console::print_note(&format!("{}; retrying", CommandError::from(error).full_text()));
                 }
                 Ok(())
             }
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Reads the meter periodically in a thread, until [`RecordingThread::finish`] is called.
-    pub fn start_thread(mut self, interval: Duration) -> Result<RecordingThread, CommandError> {
+    pub fn start_thread(mut self, interval: Duration) -> CommandResult<RecordingThread> {
         let (stop, stopped) = mpsc::channel();
         let work = move || {
             loop {
@@ -70,7 +66,7 @@ impl PowerRecording {
             }
         };
         let spawned = thread::Builder::new().name("power meter".into()).spawn(work);
-        let thread = spawned.map_err(|error| format!("could not start the meter thread: {error}"))?;
+        let thread = spawned.context("could not start the meter thread")?;
         Ok(RecordingThread { stop, thread })
     }
 }
@@ -78,19 +74,15 @@ impl PowerRecording {
 /// A thread that reads a power meter periodically.
 pub struct RecordingThread {
     stop: Sender<()>,
-    thread: JoinHandle<Result<(), CommandError>>,
+    thread: JoinHandle<CommandResult<()>>,
 }
 
 impl RecordingThread {
     /// Takes a last reading and ends the thread.
-    pub fn finish(self) -> Result<(), CommandError> {
+    pub fn finish(self) -> CommandResult<()> {
         drop(self.stop);
-        self.thread.join().unwrap_or_else(|_| Err("the meter thread panicked".into()))
+        self.thread.join().unwrap_or_else(|_| Err(CommandError::new("the meter thread panicked")))
     }
-}
-
-fn failed(error: jetcell_power::PowerError) -> CommandError {
-    error.to_string().into()
 }
 
 fn now_ms() -> i64 {

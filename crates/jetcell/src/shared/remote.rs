@@ -13,7 +13,7 @@ use jetcell_remote::{
 };
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files;
 use crate::shared::files::{refuse_inside, vfs};
 use crate::shared::tls_client::TlsClientOptions;
@@ -38,10 +38,9 @@ pub struct RemoteAccessOptions {
 }
 
 /// Reads the token from a file.
-pub fn token_in(path: &Path) -> Result<AccessToken, CommandError> {
-    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", path.display()));
-    let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| error_with_path(error.to_string()))?;
-    AccessToken::from_text(&text).map_err(error_with_path)
+pub fn token_in(path: &Path) -> CommandResult<AccessToken> {
+    let text = read_secret(path, MAX_TOKEN_FILE).context(path.display())?;
+    AccessToken::from_text(&text).map_err(CommandError::new).context(path.display())
 }
 
 /// File systems that a command uses: this machine's, and those of the hosts that the command names.
@@ -58,7 +57,7 @@ impl RemoteAccessOptions {
         &self,
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
-    ) -> Result<CommandFileSystems, CommandError> {
+    ) -> CommandResult<CommandFileSystems> {
         self.build_file_systems(vfs()?, paths, rate)
     }
 
@@ -69,7 +68,7 @@ impl RemoteAccessOptions {
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
         copies: &[PathBuf],
-    ) -> Result<CommandFileSystems, CommandError> {
+    ) -> CommandResult<CommandFileSystems> {
         copies.iter().try_for_each(|copy| refuse_links(copy))?;
         self.build_file_systems(confined_vfs(copies.iter().map(PathBuf::as_path))?, paths, rate)
     }
@@ -79,11 +78,11 @@ impl RemoteAccessOptions {
         vfs: Arc<dyn Vfs>,
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
-    ) -> Result<CommandFileSystems, CommandError> {
+    ) -> CommandResult<CommandFileSystems> {
         let cancellation = Cancellation::default();
         let mut hosts: Vec<(PathBuf, RemoteVfs)> = Vec::new();
         for address in paths.into_iter().filter_map(HostAddress::from_path) {
-            let address = address.map_err(|error| error.to_string())?;
+            let address = address?;
             let root = address.root();
             if hosts.iter().all(|(known, _)| *known != root) {
                 hosts.push((root, self.host(&address, rate, cancellation.clone())?));
@@ -102,17 +101,16 @@ impl RemoteAccessOptions {
         address: &HostAddress,
         rate: Option<u64>,
         cancellation: Cancellation,
-    ) -> Result<RemoteVfs, CommandError> {
+    ) -> CommandResult<RemoteVfs> {
         let Some(token_file) = &self.token_file else {
-            let what = "use --token-file to specify the file that contains the token of jetcell serve on the other host";
-            return Err(format!("{address}: {what}").into());
+            return Err(CommandError::new("use --token-file to specify the file that contains the token of jetcell serve on the other host").context(address));
         };
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
         let files = ClientTlsFiles { authorities, certificate };
         let limits = ClientLimits { connect_timeout: CONNECT_TIMEOUT, ..ClientLimits::default() };
         let options =
             RemoteOptions { limits, rate, cancellation, ..RemoteOptions::new(token_in(token_file)?) };
-        RemoteVfs::new(address, &files, options).map_err(|error| format!("{address}: {error}").into())
+        RemoteVfs::new(address, &files, options).context(address)
     }
 }
 
@@ -133,27 +131,24 @@ impl CommandFileSystems {
     }
 
     /// Fails if the directory does not exist.
-    pub fn require_directory(&self, directory: &Path) -> Result<(), CommandError> {
+    pub fn require_directory(&self, directory: &Path) -> CommandResult<()> {
         if is_address(directory) {
             return self.list(directory).map(|_| ());
         }
         if directory.is_dir() {
             Ok(())
         } else {
-            Err(format!(
-                "{}: the directory does not exist; specify the directory that contains the logs",
-                directory.display()
-            )
-            .into())
+            Err(CommandError::new(format_args!("{}: the directory does not exist", directory.display()))
+                .advise("specify the directory that contains the logs"))
         }
     }
 
     /// Lists the files in a directory on another host.
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    fn list(&self, directory: &Path) -> CommandResult<Vec<PathBuf>> {
         if let Some(connected) = self.connect(directory) {
-            connected.map_err(|error| remote_error(directory, &error))?;
+            connected.map_err(|error| remote_error(directory, error))?;
         }
-        self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
+        self.vfs.list(directory).context(directory.display())
     }
 
     /// Runs `work` on the files at `paths`. Instances may close and remove logs while it runs, so an uncertain result
@@ -181,7 +176,7 @@ impl CommandFileSystems {
     }
 
     /// Returns the files at the given paths. A directory is replaced by the files in it.
-    pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+    pub fn files(&self, paths: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
         let mut files = Vec::new();
         for path in paths {
             if is_address(path) {
@@ -197,13 +192,10 @@ impl CommandFileSystems {
 }
 
 /// Opens the machine's file system, and refuses links in the given directories.
-pub fn confined_vfs<'p>(
-    directories: impl IntoIterator<Item = &'p Path>,
-) -> Result<Arc<dyn Vfs>, CommandError> {
-    let mut vfs =
-        RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+pub fn confined_vfs<'p>(directories: impl IntoIterator<Item = &'p Path>) -> CommandResult<Arc<dyn Vfs>> {
+    let mut vfs = RealVfs::new(RealOptions::default()).context("cannot read files")?;
     for directory in directories {
-        vfs = vfs.confined_to(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        vfs = vfs.confined_to(directory).context(directory.display())?;
     }
     Ok(Arc::new(vfs))
 }
@@ -217,14 +209,12 @@ pub fn links_in(directory: &Path) -> Vec<PathBuf> {
 
 /// Fails if a copy's directory contains links. Links are not followed, so the copy would lack the files that they
 /// refer to.
-fn refuse_links(directory: &Path) -> Result<(), CommandError> {
+fn refuse_links(directory: &Path) -> CommandResult<()> {
     match links_in(directory).first() {
         None => Ok(()),
-        Some(link) => {
-            let what = "it is a link, and a copy is not written through links; replace the link with the \
-             file";
-            Err(format!("{}: {what}", link.display()).into())
-        }
+        Some(link) => Err(CommandError::new("it is a link, and a copy is not written through links")
+            .context(link.display())
+            .advise("replace the link with the file")),
     }
 }
 
@@ -235,31 +225,33 @@ fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
 }
 
 /// Returns the error for an unusable directory on another host.
-pub fn remote_error(directory: &Path, error: &RemoteError) -> CommandError {
+pub fn remote_error(directory: &Path, error: RemoteError) -> CommandError {
+    let directory = directory.display();
     match error {
         RemoteError::Unreachable(what) => {
-            format!("{}: the host cannot be reached: {what}", directory.display()).into()
+            CommandError::new(what).context(format_args!("{directory}: the host cannot be reached"))
         }
-        error => format!("{}: {error}", directory.display()).into(),
+        error => CommandError::from(error).context(directory),
     }
 }
 
 /// Converts a path to the form in which it is stored: an absolute path, or a normalized address.
-pub fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+pub fn absolute(path: &Path) -> CommandResult<PathBuf> {
     match HostAddress::from_path(path) {
         Some(address) => {
             let name = path.file_name().unwrap_or_default();
-            address.map(|address| address.root().join(name)).map_err(|error| error.to_string().into())
+            Ok(address?.root().join(name))
         }
-        None => std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into()),
+        None => std::path::absolute(path).context(path.display()),
     }
 }
 
 /// Fails if `inner` is on another host, or if it is the directory `outer` or inside it.
-pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), CommandError> {
+pub fn refuse_nested(outer: &Path, inner: &Path) -> CommandResult<()> {
     if is_address(inner) {
-        let what = "the directory of a copy must be on this host; run the command on the host of the copy";
-        return Err(format!("{}: {what}", inner.display()).into());
+        return Err(CommandError::new("the directory of a copy must be on this host")
+            .context(inner.display())
+            .advise("run the command on the host of the copy"));
     }
     if is_address(outer) { Ok(()) } else { refuse_inside(outer, inner) }
 }

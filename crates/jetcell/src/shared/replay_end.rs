@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
+use jetcell_input::OptionValueError;
 use jetcell_vfs::Vfs;
 
 /// Point at which a replay ends.
@@ -30,10 +31,10 @@ impl ReplayEnd {
 
 /// Parses a generation (`5C`), a log position (`5C:9:268` or `0000005C,0009,0268`), or a time
 /// (`2022-07-03T02:22:47Z`).
-pub fn until(text: &str) -> Result<ReplayEnd, String> {
+pub fn until(text: &str) -> Result<ReplayEnd, OptionValueError> {
     if text.contains('T') {
-        let time = chrono::DateTime::parse_from_rfc3339(text).map_err(|error| {
-            format!("could not parse '{text}' as a time: {error}; use a time such as 2026-11-23T08:00:00Z")
+        let time = chrono::DateTime::parse_from_rfc3339(text).map_err(|_| {
+            OptionValueError::unparsable(text, "a time", "use a time such as 2026-11-23T08:00:00Z")
         })?;
         return Ok(ReplayEnd::Time(LogTime::from_unix_ms(time.timestamp_millis())));
     }
@@ -48,9 +49,11 @@ pub fn until(text: &str) -> Result<ReplayEnd, String> {
         {
             Ok(ReplayEnd::Position(LogPosition::new(generation, segment as u16, offset as u16)))
         }
-        _ => Err(format!(
-            "could not parse '{text}' as the end of a replay; use a generation (5C) or a log position \
-             (5C:9:268), both hexadecimal, or a time (2026-11-23T08:00:00Z)"
+        _ => Err(OptionValueError::unparsable(
+            text,
+            "the end of a replay",
+            "use a generation (5C) or a log position (5C:9:268), both hexadecimal, or a time \
+             (2026-11-23T08:00:00Z)",
         )),
     }
 }

@@ -7,7 +7,7 @@ use jetcell_report::{RunReadError, StoredRun, run_lines};
 use jetcell_workload::Verdict;
 
 use crate::console;
-use crate::outcome::{CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Maximum search depth. Runs are stored in database directories, so a deeper search is not needed.
 const MAX_DEPTH: usize = 3;
@@ -31,10 +31,7 @@ pub fn list_runs(directory: &Path) -> Option<RunList> {
             Ok(run) => runs.push((name, run.result)),
             // The result of a disk test may be stored among the runs.
             Err(RunReadError::OtherCommand { .. }) => {}
-            Err(error) => {
-                print_error(error);
-                outcome = CommandOutcome::CouldNotRun;
-            }
+            Err(error) => outcome = CommandError::from(error).print(),
         }
     }
     if outcome == CommandOutcome::Good && runs.iter().any(|(_, run)| run.verdict != Verdict::Pass) {

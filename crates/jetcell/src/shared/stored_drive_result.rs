@@ -7,21 +7,22 @@ use jetcell_lab::drive::{self, DriveTest};
 use jetcell_report::MAX_RESULT_BYTES;
 use jetcell_vfs::read_input_bytes;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Returns the test result in a directory, and the index of the target with this name. Without a name, the test must
 /// have only one target.
-pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), CommandError> {
+pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> CommandResult<(DriveTest, usize)> {
     let path = directory.join("result.json");
-    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", path.display()));
-    let text =
-        read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| error_with_path(error.to_string()))?;
+    let shown = path.display();
+    let text = read_input_bytes(&path, MAX_RESULT_BYTES).context(&shown)?;
     let test: DriveTest = serde_json::from_slice(&text).map_err(|error| {
-        error_with_path(format!("not a result of `jetcell disk test`: {}", error_line(&error)))
+        let error = error_line(&error);
+        CommandError::new(format_args!("{shown}: not a result of `jetcell disk test`: {error}"))
+            .advise("test the drive again")
     })?;
     if test.schema != drive::SCHEMA {
-        return Err(error_with_path(format!(
-            "its format is version {}, but this program can read only version {}",
+        return Err(CommandError::new(format_args!(
+            "{shown}: its format is version {}, but this program can read only version {}",
             test.schema,
             drive::SCHEMA
         )));
@@ -32,7 +33,8 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(Driv
         None => Some(0).filter(|_| names.len() == 1),
     };
     let at = at.ok_or_else(|| {
-        error_with_path(format!("specify a target; available targets: {}", names.join(", ")))
+        let advice = format!("available targets: {}", names.join(", "));
+        CommandError::new(format_args!("{shown}: specify a target")).advise(advice)
     })?;
     Ok((test, at))
 }

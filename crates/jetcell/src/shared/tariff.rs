@@ -1,6 +1,7 @@
 //! Price and carbon dioxide emissions of a kilowatt-hour.
 
 use clap::Args;
+use jetcell_input::OptionValueError;
 use jetcell_power::EnergyTariff;
 
 /// Options for energy prices. They have no defaults because prices differ by place and year.
@@ -25,9 +26,9 @@ impl TariffOptions {
 }
 
 /// Parses a price or a power, which must be greater than zero.
-pub fn above_zero(text: &str) -> Result<f64, String> {
+pub fn above_zero(text: &str) -> Result<f64, OptionValueError> {
     let value: Option<f64> = text.parse().ok();
     value
         .filter(|value| value.is_finite() && *value > 0.0)
-        .ok_or_else(|| "use a number greater than 0".into())
+        .ok_or_else(|| OptionValueError::unparsable(text, "a positive number", "use a number greater than 0"))
 }

@@ -10,7 +10,7 @@ use jetcell_input::quantity::ByteRate;
 use jetcell_input::time::format_duration;
 
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 struct TransferProgressState {
     report: ProgressReport,
@@ -26,7 +26,7 @@ impl TransferProgress {
     pub fn start(
         title: &'static str,
         rate: Option<ByteRate>,
-    ) -> Result<(TransferProgress, TransferControl), CommandError> {
+    ) -> CommandResult<(TransferProgress, TransferControl)> {
         let cancel = Cancellation::default();
         cancel_on_signals(&cancel)?;
         Ok(TransferProgress::with_cancel(title, rate, cancel))

@@ -33,7 +33,7 @@ fn a_backup_is_complete_and_restores_clean() {
     assert!(!cell.path("backup/manifest.partial.json").exists());
     let (code, text) = run(&cell, &["check", "backup"]);
     assert!(code == 0 && text.contains("verified: good"), "{text}");
-    let (code, text) = run(&cell, &["check", "--new", "--json", "backup"]);
+    let (code, text) = run(&cell, &["check", "--unverified", "--json", "backup"]);
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 0 && report["bytes"] == 0 && report["total_bytes"].as_u64() > Some(1 << 20), "{text}");
     let (code, text) = run(&cell, &["check", "--subset", "50%", "backup"]);
@@ -205,7 +205,7 @@ fn bad_input_is_refused_and_nothing_changes() {
         (&["restore", "backup", "backup", "--to", "x"], "both contain databases"),
         (&["restore", "backup", "--to", "x", "--until", "1"], "-553"),
         (&["check", "--subset", "9/2", "backup"], "as a part of a backup"),
-        (&["check", "--new", "dirty"], "--new"),
+        (&["check", "--unverified", "dirty"], "--unverified"),
     ] {
         let text = cell.program_refused(words);
         assert!(text.contains(expected), "{words:?}: {text}");

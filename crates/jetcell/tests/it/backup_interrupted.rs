@@ -92,7 +92,7 @@ fn backup_parts_are_verified_in_rotation_until_complete() {
     let parts = ["1/3", "2/3", "3/3"].map(|part| verified(&cell, &["--subset", part]));
     assert_eq!(parts.iter().sum::<u64>(), bytes, "{parts:?}");
     assert!(parts.iter().all(|part| *part > bytes / 6), "{parts:?}");
-    assert_eq!(verified(&cell, &["--new"]), 0, "all of it was verified");
+    assert_eq!(verified(&cell, &["--unverified"]), 0, "all of it was verified");
 
     // A size selects the data that was verified least recently. A range that starts within the size is verified
     // completely.

@@ -408,7 +408,7 @@ fn a_check_can_start_at_a_page_and_be_throttled() {
     unpack(&cell, &corpus, |name| name == "db/8k/ntds-initial.dit");
     let name = "db/8k/ntds-initial.dit";
     let (all, _) = json(&cell, &[name]);
-    let (rest, _) = json(&cell, &["--from", "701", name]);
+    let (rest, _) = json(&cell, &["--start-page", "701", name]);
     let examined = |lines: &[Value]| {
         let pages = &of_type(lines, "summary").next().unwrap()["pages"];
         pages["good"].as_u64().unwrap() + pages["zero"].as_u64().unwrap()
@@ -416,7 +416,7 @@ fn a_check_can_start_at_a_page_and_be_throttled() {
     assert_eq!(examined(&all), 1536);
     assert_eq!(examined(&rest), 836);
     let start = std::time::Instant::now();
-    let (slow, code) = json(&cell, &["--throttle", "24MB/s", name]);
+    let (slow, code) = json(&cell, &["--rate", "24MB/s", name]);
     assert!(start.elapsed().as_millis() > 300, "12.6 MB at 24 MB/s took {:?}", start.elapsed());
     assert_eq!((examined(&slow), code), (1536, 0));
 }
@@ -432,9 +432,9 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         (&["empty"], "empty: the file is not an ESE database"),
         (&["short"], "short: the file is not an ESE database"),
         (&["missing"], "missing: No such file"),
-        (&["--from", "0", "garbage"], "0 is not in"),
+        (&["--start-page", "0", "garbage"], "0 is not in"),
         (&["--throttle", "fast", "garbage"], "as a pause or a rate"),
-        (&["--from", "9", "garbage", "empty"], "specify only its path"),
+        (&["--start-page", "9", "garbage", "empty"], "specify only its path"),
     ] {
         let output = check(&cell, arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();

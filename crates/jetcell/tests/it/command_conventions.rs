@@ -166,6 +166,45 @@ fn command_line_errors_have_the_common_error_format() {
 }
 
 #[test]
+fn old_option_names_still_work() {
+    let cell = CellDirectory::new();
+    cell.write("text", "text");
+    let filesystems = "test filesystems text x --output o";
+    for (command, old, new) in [
+        ("disk test none", "--seconds 0", "--duration 0"),
+        ("disk test none", "--longest 0", "--time-limit 0"),
+        ("disk test none", "--repetitions 0", "--repeat 0"),
+        ("raid bench none", "--seconds 0", "--duration 0"),
+        ("raid bench none", "--longest 0", "--time-limit 0"),
+        ("raid bench none", "--repetitions 0", "--repeat 0"),
+        ("disk experiment text --output o", "--turns 0", "--repeat 0"),
+        (filesystems, "--turns 0", "--repeat 0"),
+        (filesystems, "--fewest-turns 0", "--min-repeat 0"),
+        (filesystems, "--longest x", "--time-limit x"),
+        ("check none", "--throttle 5ms", "--pause 5ms"),
+        ("check none", "--throttle 20MB/s", "--rate 20MB/s"),
+        ("check none", "--from 0", "--start-page 0"),
+        ("check none", "--new", "--unverified"),
+        ("report text", "--out x", "--output x"),
+        ("raid serve none", "--connections 0", "--max-clients 0"),
+        ("export none --format csv --output o", "--currency x", "--currency-format x"),
+    ] {
+        let refused = |option: &str| {
+            let words = command.split(' ').chain(option.split(' ')).collect::<Vec<_>>();
+            cell.program_refused(&words)
+        };
+        assert_eq!(refused(old), refused(new), "{command} {old}");
+        assert!(!refused(old).contains("unexpected argument"), "{command} {old}");
+        let help: Vec<&str> =
+            command.split(' ').take_while(|word| !["none", "text"].contains(word)).collect();
+        let help = cell.program(&[&help[..], &["--help"]].concat()).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        let name = |option: &str| format!("  {} ", option.split(' ').next().unwrap());
+        assert!(!help.contains(&name(old)), "{command}: only the current name is documented");
+    }
+}
+
+#[test]
 fn every_error_states_the_problem_and_remedy() {
     let cell = CellDirectory::new();
     cell.write("text", "text");
@@ -177,10 +216,12 @@ fn every_error_states_the_problem_and_remedy() {
         "check none",
         "check empty",
         "check --throttle x text",
-        "check --from 0 text",
+        "check --rate x text",
+        "check --pause x text",
+        "check --start-page 0 text",
         "check --subset 9/2 text",
-        "check --new text",
-        "check --structure --from 3 text",
+        "check --unverified text",
+        "check --structure --start-page 3 text",
         "dump header none",
         "dump header text",
         "dump header empty",
@@ -398,11 +439,11 @@ fn an_empty_check_is_an_error_and_coverage_is_reported() {
     if basic(&cell, "a.edb").is_none() {
         return;
     }
-    let output = cell.program(&["check", "--from", "99999999", "a.edb"]).output().unwrap();
+    let output = cell.program(&["check", "--start-page", "99999999", "a.edb"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("page 99999999 is past the last page") && !text.contains("sound"), "{text}");
-    let output = cell.program(&["check", "--from", "11", "a.edb"]).output().unwrap();
+    let output = cell.program(&["check", "--start-page", "11", "a.edb"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" pages were checked, from page 11; pages 1 to 10 were not"), "{text}");
     let output = cell.program(&["check", "--json", "a.edb"]).output().unwrap();

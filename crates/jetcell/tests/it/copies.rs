@@ -443,3 +443,31 @@ fn the_best_of_several_copies_is_activated_by_policy() {
     assert_eq!(full["incremental"], false, "{full}");
     assert_eq!(json(&cell, 0, &["copies", "app"])["health"], "healthy");
 }
+
+/// Another copy is tried only if it may have the logs that the first copy lacks. Every other error ends the command.
+#[test]
+fn another_copy_is_activated_only_if_it_may_have_more_logs() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("app"), 0..40);
+    for to in ["one", "two"] {
+        run(&cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);
+    }
+    grow(&cell.path("app"), 40..80);
+    run(&cell, 0, &["replicate", "--from", "app", "--to", "one", "--once"]);
+    fs::rename(cell.path("app"), cell.path("away")).unwrap();
+    let refused = |expected: &str| {
+        let text = cell.program_refused(&["activate", "one", "two", "--lossy", "any"]);
+        assert!(text.contains(expected), "{text}");
+        assert!(cell.path("two/copy.json").exists(), "a copy with fewer logs was activated: {text}");
+    };
+    let pause = fs::File::create(cell.path("one/copy.pause")).unwrap();
+    pause.lock().unwrap();
+    refused("backup of the copy is running");
+    drop(pause);
+    let _ = fs::remove_file(cell.path("one/events.jsonl"));
+    fs::create_dir(cell.path("one/events.jsonl")).unwrap();
+    refused("events.jsonl");
+    fs::remove_dir(cell.path("one/events.jsonl")).unwrap();
+    let activated = json(&cell, 1, &["activate", "one", "two", "--lossy", "any"]);
+    assert!(activated["path"].as_str().unwrap().ends_with("one"), "{activated}");
+}

@@ -72,7 +72,7 @@ fn a_file_system_without_extents_is_refused() {
 }
 
 /// Options for a test of a directory with very short steps.
-const QUICK: [&str; 8] = ["disk", "test", "--size", "16MiB", "--seconds", "0.01", "--zones", "4"];
+const QUICK: [&str; 8] = ["disk", "test", "--size", "16MiB", "--duration", "0.01", "--zones", "4"];
 
 /// Returns true if files of the cells can bypass the kernel's cache.
 fn direct(cell: &CellDirectory) -> bool {
@@ -143,7 +143,7 @@ fn targets_are_compared_and_a_file_is_only_read() {
     }
     let path = cell.write("a.bin", vec![7; 16 << 20]);
     let before = std::fs::metadata(&path).unwrap().modified().unwrap();
-    let output = quick(&cell, &["a.bin", "a.bin", "--repetitions", "2"]);
+    let output = quick(&cell, &["a.bin", "a.bin", "--repeat", "2"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("Differences\n") && text.contains("a.bin (2)"), "{text}");
@@ -163,14 +163,14 @@ fn an_untestable_target_gives_one_line_and_leaves_no_files() {
     assert!(refused(&["/dev/null"]).contains("specify a directory, a file or a block device"));
     assert!(refused(&["small"]).starts_with("small: 4 B is too small for a test; use at least 16.00 MiB"));
     assert!(refused(&["small", "--write"]).contains("small exists; add --force to overwrite the whole file"));
-    assert!(refused(&["data", "--longest", "0s"]).contains("'0s' is zero"));
+    assert!(refused(&["data", "--time-limit", "0s"]).contains("'0s' is zero"));
     assert!(refused(&["data", "--watts", "3"]).contains("--power-scope"));
     assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is not a valid scope"));
     assert!(refused(&["data", "--force"]).contains("--write"));
     assert!(refused(&["data", "--size", "1MiB"]).contains("use at least 16.00 MiB"));
     assert!(refused(&["data", "--size", "4000TiB"]).contains("use a smaller --size"));
     assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
-    assert!(refused(&["data", "--seconds", "0"]).contains("as a step duration"));
+    assert!(refused(&["data", "--duration", "0"]).contains("as a step duration"));
     assert!(refused(&["none", "data"]).starts_with("none does not exist; "));
 }
 
@@ -251,7 +251,7 @@ fn prices_power_and_preconditioning_are_in_every_format() {
         ["--price", "139", "--price", "249", "--watts", "4.5", "--watts", "8", "--power-scope", "server"];
     let money = ["--price-per-kwh", "0.2", "--currency", "EUR"];
     let more =
-        ["--precondition", "--repetitions", "1", "--steps", "random_read_4k,size_read_4k", "--output", "out"];
+        ["--precondition", "--repeat", "1", "--steps", "random_read_4k,size_read_4k", "--output", "out"];
     let words = [&["green", "black"], &costs[..], &money, &more].concat();
     let output = quick(&cell, &words);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -286,7 +286,7 @@ fn a_test_has_a_maximum_duration() {
         return;
     }
     cell.make_dir("data");
-    let test = ["disk", "test", "data", "--size", "16MiB", "--zones", "4", "--longest", "1s", "--json"];
+    let test = ["disk", "test", "data", "--size", "16MiB", "--zones", "4", "--time-limit", "1s", "--json"];
     let output = cell.program(&test).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -304,7 +304,7 @@ fn fragment_cost_is_predicted_from_a_drive_test() {
     }
     cell.make_dir("data");
     cell.write("a.edb", vec![7; 1 << 20]);
-    let steps = ["--steps", "transfer_read,sequential_read_4k,seek_curve", "--repetitions", "1"];
+    let steps = ["--steps", "transfer_read,sequential_read_4k,seek_curve", "--repeat", "1"];
     let output = quick(&cell, &[&["data", "data", "--output", "drives"], &steps[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let expected = ["disk", "fragmentation", "a.edb", "--drive-test", "drives"];
@@ -342,7 +342,7 @@ fn a_killed_test_leaves_no_files() {
         return;
     }
     cell.make_dir("data");
-    let words = ["disk", "test", "--size", "16MiB", "--seconds", "60", "data"];
+    let words = ["disk", "test", "--size", "16MiB", "--duration", "60", "data"];
     let mut child = cell.program(&words).stderr(std::process::Stdio::null()).spawn().unwrap();
     // The file is open once the process has a descriptor for the unnamed file in the directory.
     let descriptors = format!("/proc/{}/fd", child.id());
@@ -371,8 +371,19 @@ fn fragmentation_cost_is_measured() {
     if !extents_known(&cell) {
         return skip(TestRequirement::Kernel, "this file system reports no extents");
     }
-    let words =
-        ["disk", "experiment", "x", "--output", "out", "--size", "32MiB", "--duration", "1s", "--turns", "2"];
+    let words = [
+        "disk",
+        "experiment",
+        "x",
+        "--output",
+        "out",
+        "--size",
+        "32MiB",
+        "--duration",
+        "1s",
+        "--repeat",
+        "2",
+    ];
     let output = cell
         .program(&[&words[..], &["--config", "wide.toml", "--quiet", "--json"]].concat())
         .output()

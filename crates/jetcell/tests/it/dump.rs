@@ -96,7 +96,7 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
     refused(&["tree", "priv1.edb"], "--table");
     refused(&["pages", "--page", "0", "priv1.edb"], "pages are numbered from 1");
     refused(&["pages", "--page", "9-3", "priv1.edb"], "the range 9-3 ends before it starts");
-    refused(&["log", "--type", "Inserts", "E00.log"], "`Inserts` is not a record type");
+    refused(&["log", "--type", "Inserts", "E00.log"], "'Inserts' is not a record type");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn runs_from_two_servers_form_one_document() {
     store(&cell, "two", |result| result["verdict"] = json!("fail"));
 
     let output = cell
-        .program(&["report", "--esrp", "solution.toml", "two", "one", "--out", "paper.md"])
+        .program(&["report", "--esrp", "solution.toml", "two", "one", "--output", "paper.md"])
         .output()
         .unwrap();
     ended(&output, 1);
@@ -66,7 +66,7 @@ fn runs_from_two_servers_form_one_document() {
     let row = format!("| Achieved Transactional I/O per Second | {both} |");
     assert!(paper.contains(&row), "{row}: {paper}");
 
-    // Without --out, the document is written to standard output, and the findings to standard error.
+    // Without --output, the document is written to standard output, and the findings to standard error.
     let output =
         cell.program(&["report", "--esrp", "solution.toml", "one", "two/result.json"]).output().unwrap();
     ended(&output, 1);
@@ -134,17 +134,17 @@ fn invalid_document_input_is_refused() {
             "--format html",
         ),
         (
-            &["good.toml", "run", "--out", "nowhere/x.html"],
+            &["good.toml", "run", "--output", "nowhere/x.html"],
             "nowhere/x.html: cannot be written",
-            "a different --out",
+            "a different --output",
         ),
-        (&["typo.toml", "run", "--out", "paper.html"], "--esrp typo.toml", ""),
+        (&["typo.toml", "run", "--output", "paper.html"], "--esrp typo.toml", ""),
     ] {
         let line = cell.program_refused(&[&["report", "--esrp"], words].concat());
         assert!(line.starts_with(beginning) && line.contains(part), "{words:?}: {line}");
     }
     assert_eq!(fs::read_to_string(cell.path("paper.html")).unwrap(), "an older one");
-    for words in [&["report"][..], &["report", "--esrp", "good.toml"], &["report", "run", "--out", "x"]] {
+    for words in [&["report"][..], &["report", "--esrp", "good.toml"], &["report", "run", "--output", "x"]] {
         cell.program_refused(words);
     }
 }

@@ -187,5 +187,5 @@ fn security_descriptor_numbers_in_a_real_directory_are_integers() {
     let integers = text("sd_table", "sd_id", &[]);
     let numbers: Vec<i64> = integers.lines().skip(1).map(|line| line.parse().unwrap()).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    assert!(text("sd_table", "sd_id", &["--currency", "decimal"]).starts_with("sd_id\n0.0001\n"));
+    assert!(text("sd_table", "sd_id", &["--currency-format", "decimal"]).starts_with("sd_id\n0.0001\n"));
 }

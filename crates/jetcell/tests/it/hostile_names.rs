@@ -360,7 +360,7 @@ fn names_in_an_esrp_document_are_escaped() {
     for (name, text) in [("plain.toml", &example), ("hostile.toml", &hostile.join("\n"))] {
         cell.write(name, text);
         for document in ["document.md", "document.html"] {
-            ran(&cell, &["report", "--esrp", name, &run, "--out", document], false);
+            ran(&cell, &["report", "--esrp", name, &run, "--output", document], false);
             if let Ok(text) = std::fs::read_to_string(cell.path(document)) {
                 assert_harmless(document, &text);
             }

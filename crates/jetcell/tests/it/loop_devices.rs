@@ -129,7 +129,7 @@ fn file_systems_are_created_compared_and_removed() {
     }
     cell.write("list.toml", LIST);
     let images = cell.make_dir("images");
-    let more = ["--duration", "1s", "--turns", "1", "--output", "out", "--json", "--signs-of-change"];
+    let more = ["--duration", "1s", "--repeat", "1", "--output", "out", "--json", "--signs-of-change"];
     let output = cell.program(&[&MAKE[..], &more].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -296,16 +296,8 @@ fn devices_in_use_are_not_erased() {
     let Some(device) = LoopDevice::attach(&image, 32 << 20) else { return };
     let device = device.0.as_str();
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
-    let erase = [
-        "--erase",
-        "--seconds",
-        "0.02",
-        "--repetitions",
-        "1",
-        "--steps",
-        "random_write_4k,seek_curve",
-        device,
-    ];
+    let erase =
+        ["--erase", "--duration", "0.02", "--repeat", "1", "--steps", "random_write_4k,seek_curve", device];
     if run("mkfs.ext4", &["-q", device]) {
         assert!(refused(&erase).contains("contains ext4; add --force"), "{}", refused(&erase));
         let point = cell.make_dir("point");
@@ -334,7 +326,7 @@ fn devices_in_use_are_not_erased() {
     );
     // Without --erase, a device is only read.
     let before = fs::read(&image).unwrap();
-    let output = cell.program(&["disk", "test", "--json", "--seconds", "0.02", device]).output().unwrap();
+    let output = cell.program(&["disk", "test", "--json", "--duration", "0.02", device]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(fs::read(&image).unwrap() == before);
 }

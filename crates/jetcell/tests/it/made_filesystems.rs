@@ -14,7 +14,7 @@ use crate::cell::CellDirectory;
 use crate::loop_devices::{LoopDevice, can_create_filesystems, count_attached, run};
 
 /// Options for a short load.
-const LOAD: [&str; 6] = ["--size", "32MiB", "--turns", "1", "--fewest-turns", "1"];
+const LOAD: [&str; 6] = ["--size", "32MiB", "--repeat", "1", "--min-repeat", "1"];
 
 /// Returns the types as which a kind of file system is mounted.
 fn mounted_as(kind: &str) -> &[&str] {

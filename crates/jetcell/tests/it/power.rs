@@ -1,6 +1,7 @@
 //! Tests of `jetcell power` and `jetcell compare --drives` with a power plug that a thread simulates.
 
 use std::fs;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -248,6 +249,45 @@ fn ipmitool_queries_a_board_controller() {
     }
 }
 
+#[test]
+fn a_recording_survives_a_busy_meter_and_ends_with_its_program() {
+    use std::os::unix::fs::PermissionsExt;
+    let cell = CellDirectory::new();
+    cell.make_dir("bin");
+    let program = cell.write(
+        "bin/ipmitool",
+        "#!/bin/sh\ntest -e busy && { echo busy >&2; exit 1; }\n\
+         echo '    Instantaneous power reading:     212 Watts'\n",
+    );
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", cell.path("bin").display());
+    let words = ["power", "record", "--meter", "ipmi", "--output", "p.csv", "--interval", "100ms"];
+    let mut recording = cell.program(&words).env("PATH", path).stderr(Stdio::piped()).spawn().unwrap();
+    let rows = || fs::read_to_string(cell.path("p.csv")).unwrap_or_default().lines().count();
+    let wait_until = |is_reached: &mut dyn FnMut() -> bool| {
+        (0..200).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            is_reached()
+        })
+    };
+    assert!(wait_until(&mut || rows() >= 3));
+    cell.write("busy", "");
+    thread::sleep(Duration::from_millis(500));
+    let before = rows();
+    fs::remove_file(cell.path("busy")).unwrap();
+    assert!(wait_until(&mut || rows() > before + 1));
+    fs::remove_file(program).unwrap();
+    let has_ended = wait_until(&mut || recording.try_wait().unwrap().is_some());
+    let _ = recording.kill();
+    assert!(has_ended);
+    let output = recording.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(2), 2), "{stderr}");
+    assert!(lines[0].contains("ipmitool failed: busy; retrying"), "{stderr}");
+    assert!(lines[1].ends_with("; install the package ipmitool"), "{stderr}");
+}
+
 /// Runs the list in the documentation, and compares the result with values that were recomputed from the source.
 #[test]
 fn a_published_comparison_is_reproduced_exactly_with_errors() {
@@ -322,7 +362,7 @@ fn a_published_comparison_is_reproduced_exactly_with_errors() {
 fn drive_tests_are_summarised_by_group() {
     let cell = CellDirectory::new();
     cell.make_dir("a");
-    let test = ["disk", "test", "a", "a", "--size", "16MiB", "--seconds", "0.02", "--output", "both"];
+    let test = ["disk", "test", "a", "a", "--size", "16MiB", "--duration", "0.02", "--output", "both"];
     let output = cell.program(&test).output().unwrap();
     if String::from_utf8_lossy(&output.stderr).contains("O_DIRECT") {
         return skip(TestRequirement::Kernel, "this file system has no direct I/O");

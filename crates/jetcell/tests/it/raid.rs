@@ -275,7 +275,7 @@ fn an_array_is_compared_with_plain_files() {
         "a",
         "--size",
         "64MiB",
-        "--seconds",
+        "--duration",
         "0.02",
         "--steps",
         "transfer_write,random_read_4k,sync",

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ese_engine::{RecoverySet, VerifiedLog};
-use jetcell_backup::BackupOptions;
+use jetcell_backup::{BackupError, BackupOptions, BackupSetError};
 use jetcell_copies::{
-    ActivationResult, CopyError, CopyPhase, CopyState, LossLimit, ReplayOptions, Replicator, Reseed, Result,
-    SeedOptions, UnfitReason, activate, seed_running, seed_stopped,
+    ActivationResult, CopyError, CopyPhase, CopyState, LossLimit, Refusal, ReplayOptions, Replicator, Reseed,
+    Result, SeedOptions, UnfitReason, activate, seed_running, seed_stopped,
 };
 use jetcell_vfs::Vfs;
 use rand::{Rng, SeedableRng};
@@ -281,7 +281,7 @@ impl CopyScenario {
             match Replicator::open(&self.vfs, &HostDisks::store(host), source, options) {
                 Ok(copy) => self.copies[host] = Some(copy),
                 Err(_) if !self.hosts.has_power(host) => return,
-                Err(CopyError::Refused(_)) => return self.reseed(host),
+                Err(CopyError::Refused { .. }) => return self.reseed(host),
                 Err(error) => self.fail("a copy cannot be opened", error),
             }
         }
@@ -302,7 +302,7 @@ impl CopyScenario {
                 self.tally.waited += u64::from(report.waiting.is_some());
             }
             Err(_) if !self.hosts.has_power(host) => self.copies[host] = None,
-            Err(CopyError::Refused(_)) => {
+            Err(CopyError::Refused { .. }) => {
                 self.copies[host] = None;
                 self.reseed(host);
             }
@@ -371,7 +371,12 @@ impl CopyScenario {
 
     /// Returns true if a seed failed because a page of the active side is damaged.
     fn has_bad_page(&self, error: &CopyError) -> bool {
-        error.to_string().contains("bad pages") && !bad_pages(&self.hosts, self.active).is_empty()
+        let is_bad_page = matches!(
+            error,
+            CopyError::Refused { reason: Refusal::BadPages, .. }
+                | CopyError::Backup(BackupError::Set(BackupSetError::BadPages(_)))
+        );
+        is_bad_page && !bad_pages(&self.hosts, self.active).is_empty()
     }
 
     fn activate(&mut self, host: usize, limit: LossLimit) -> Result<ActivationResult> {

@@ -12,6 +12,8 @@
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
+use crate::pages::page_misfit::PageMisfit;
+
 /// A change to one page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageDelta<'a> {
@@ -30,7 +32,6 @@ pub(crate) enum PageDelta<'a> {
     Cut { line: usize, prefix: &'a [u8], next: Option<PageNumber> },
 }
 
-const NO_ROOM: &str = "page does not have enough space for the node";
 const HEADER: usize = 24;
 
 /// Error returned when a page's dbtime differs from the one that the log expects before the first missing change.
@@ -52,28 +53,28 @@ pub(crate) struct DbTimeMismatch {
 pub(in crate::cache) enum ReplayError {
     #[error("in-memory page deltas cannot be decoded")]
     Undecodable,
-    #[error("{0}")]
-    DoesNotFit(&'static str),
+    #[error(transparent)]
+    DoesNotFit(#[from] PageMisfit),
     #[error(transparent)]
     OtherTime(#[from] DbTimeMismatch),
 }
 
 impl PageDelta<'_> {
     /// Applies the change to the page. It must be the page for which the delta was made, in the same state as then.
-    pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
+    pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), PageMisfit> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
-                page.insert_node(line, flags, key, data).map_err(|_| NO_ROOM)?;
+                page.insert_node(line, flags, key, data).map_err(|_| PageMisfit::NoRoomForNode)?;
             }
             PageDelta::Replace { line, flags, data } => {
-                page.replace_data(line, data).map_err(|_| NO_ROOM)?;
+                page.replace_data(line, data).map_err(|_| PageMisfit::NoRoomForNode)?;
                 page.set_node_flags(line, flags);
             }
             PageDelta::SetFlags { line, flags } => page.set_node_flags(line, flags),
             PageDelta::Delete { line, end } => page.delete_nodes(line..end),
             PageDelta::SetPrev(prev) => page.set_prev(prev),
             PageDelta::Cut { line, prefix, next } => {
-                page.truncate_nodes(line, prefix).map_err(|_| NO_ROOM)?;
+                page.truncate_nodes(line, prefix).map_err(|_| PageMisfit::NoRoomForNode)?;
                 page.set_uncommitted_free(0);
                 if page.as_page().is_leaf() {
                     page.set_next(next);
@@ -191,7 +192,7 @@ pub(in crate::cache) fn replay(
                 return Err(DbTimeMismatch { found: time, expected: before }.into());
             }
         }
-        delta.apply(&mut page).map_err(ReplayError::DoesNotFit)?;
+        delta.apply(&mut page)?;
         page.set_db_time(after);
     }
     Ok(())

@@ -4,6 +4,8 @@
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, operation};
 
+use crate::pages::page_misfit::PageMisfit;
+
 /// A change to a counter in a node's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CounterChange {
@@ -41,17 +43,16 @@ impl CounterChange {
     }
 
     /// Returns the data after the change.
-    pub fn changed(self, data: &[u8]) -> Result<Vec<u8>, &'static str> {
-        const OUTSIDE: &str = "the counter is outside the data of the node";
+    pub fn changed(self, data: &[u8]) -> Result<Vec<u8>, PageMisfit> {
         let mut data = data.to_vec();
-        let place = data.get_mut(usize::from(self.offset)..).ok_or(OUTSIDE)?;
+        let place = data.get_mut(usize::from(self.offset)..).ok_or(PageMisfit::CounterOutsideNode)?;
         match self.amount {
             CounterDelta::Narrow(amount) => {
-                let place: &mut [u8; 4] = place.first_chunk_mut().ok_or(OUTSIDE)?;
+                let place: &mut [u8; 4] = place.first_chunk_mut().ok_or(PageMisfit::CounterOutsideNode)?;
                 *place = i32::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
             }
             CounterDelta::Wide(amount) => {
-                let place: &mut [u8; 8] = place.first_chunk_mut().ok_or(OUTSIDE)?;
+                let place: &mut [u8; 8] = place.first_chunk_mut().ok_or(PageMisfit::CounterOutsideNode)?;
                 *place = i64::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
             }
         }

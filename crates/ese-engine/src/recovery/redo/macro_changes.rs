@@ -15,6 +15,7 @@ use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
 use crate::pages::merge::{PathEdit, merge_type};
+use crate::pages::page_misfit::PageMisfit;
 use crate::pages::{apply, is_split_operation};
 use crate::recovery::replay_window::BufferedRecord;
 
@@ -43,10 +44,28 @@ impl PageEffects {
 }
 
 /// Reason why the records of a macro contradict each other.
-pub(super) type MacroError = &'static str;
-
-const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as earlier \
- versions of Jetcell wrote it; open and close the database once with the version that wrote the log";
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum MacroError {
+    #[error(
+        "begins a merge without a record for the parent, as earlier versions of Jetcell wrote it; open and close \
+         the database once with the version that wrote the log"
+    )]
+    MergeOfEarlierVersion,
+    #[error(transparent)]
+    Misfit(#[from] PageMisfit),
+    #[error("a merge has an unknown type")]
+    MergeType,
+    #[error("the records of a merge do not match")]
+    Merge,
+    #[error("the split of a parent does not have a line for the separator")]
+    NoSeparatorLine,
+    #[error("a split does not contain the change that needs the space")]
+    NoIncomingChange,
+    #[error("a record does not have a previous dbtime")]
+    NoDbTime,
+    #[error("a record does not have a previous dbtime, and its page was not split")]
+    NoSplit,
+}
 
 /// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside
 /// the macro.
@@ -85,16 +104,16 @@ fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, Mac
         merge_type::PARTIAL_LEFT,
     ];
     if merges().any(|merge| !known.contains(&merge.merge_type)) {
-        return Err("a merge has an unknown type");
+        return Err(MacroError::MergeType);
     }
     let mut leaves = merges().filter(|merge| merge.merge_type != merge_type::PATH);
     match (merges().next(), leaves.next(), leaves.next()) {
         (None, ..) => Ok(None),
         (_, Some(_), _) if whole && merges().all(|merge| merge.merge_type != merge_type::PATH) => {
-            Err(MERGE_OF_EARLIER_VERSION)
+            Err(MacroError::MergeOfEarlierVersion)
         }
         (_, Some(leaf), None) => Ok(Some(leaf)),
-        _ => Err("the records of a merge do not match"),
+        _ => Err(MacroError::Merge),
     }
 }
 
@@ -141,7 +160,7 @@ fn split_effects(
         let separator = after_split(parent, line);
         let pointer = line.checked_add(1).and_then(|line| after_split(parent, line));
         let (Some((separator_page, separator)), Some((pointer_page, pointer))) = (separator, pointer) else {
-            return Err("the split of a parent does not have a line for the separator");
+            return Err(MacroError::NoSeparatorLine);
         };
         placed.pages.retain(|(_, role)| *role != PageRole::Parent);
         placed.pages.push((separator_page, PageRole::Separator(separator)));
@@ -174,18 +193,18 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
         (Some(LogRecord::FlagInsertAndReplaceData(_)), split_operation::FLAG_INSERT_AND_REPLACE) => {
             Ok(Vec::new())
         }
-        _ => Err("a split does not contain the change that needs the space"),
+        _ => Err(MacroError::NoIncomingChange),
     }
 }
 
 /// Returns the change for which a leaf is split, placed on the page that contains the changed node after the split.
 fn operation_effects(record: &LogRecord, splits: &[&Split]) -> Result<PageEffects, MacroError> {
-    let node = record.node_change().ok_or("a record does not have a previous dbtime")?;
+    let node = record.node_change().ok_or(MacroError::NoDbTime)?;
     let (page, line) = splits
         .iter()
         .filter(|split| split.operation != split_operation::NONE)
         .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
         .and_then(|split| after_split(split, node.page.line))
-        .ok_or("a record does not have a previous dbtime, and its page was not split")?;
+        .ok_or(MacroError::NoSplit)?;
     Ok(PageEffects { pages: vec![(page, PageRole::Operation(line))], key: None })
 }

@@ -219,7 +219,7 @@ impl Redo {
         Ok(())
     }
 
-    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: &str) -> Error {
+    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: impl std::fmt::Display) -> Error {
         Error::Corrupt {
             path: self.log.directory().to_path_buf(),
             page: None,
@@ -552,7 +552,7 @@ impl Redo {
     }
 }
 
-fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error {
+fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: impl std::fmt::Display) -> Error {
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 

@@ -14,6 +14,7 @@ use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::pages::apply::{self, split_type};
 use crate::pages::merge::{PathEdit, merge_source_delta, merge_to_left, merge_to_right, merge_type};
+use crate::pages::page_misfit::PageMisfit;
 use crate::pages::{page_move, scrub};
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::VersionChange;
@@ -250,7 +251,7 @@ pub(super) fn delta_of<'a>(
     page: &Page<'_>,
     undoes: Option<&'a UndoneChange>,
     key: &'a mut Vec<u8>,
-) -> Result<Option<PageDelta<'a>>, &'static str> {
+) -> Result<Option<PageDelta<'a>>, PageMisfit> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
         return merge_source_delta(merge, page.node_count());
     }
@@ -291,19 +292,18 @@ fn changed_data(
     record: &LogRecord,
     page: &Page<'_>,
     undoes: Option<&UndoneChange>,
-) -> Result<Option<Vec<u8>>, &'static str> {
+) -> Result<Option<Vec<u8>>, PageMisfit> {
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
-    let old =
-        || page.node(line).map(|node| node.data).ok_or("the page does not have the node in the log record");
+    let old = || page.node(line).map(|node| node.data).ok_or(PageMisfit::NoNode);
     let counter = match (record, undoes) {
         (LogRecord::ReplaceD(replace), _) => {
             let data = replace.changed_data(old()?);
-            return data.map(Some).map_err(|_| "the differences do not match the data of the node");
+            return data.map(Some).map_err(|_| PageMisfit::Differences);
         }
         (LogRecord::Undo(_), Some(UndoneChange::Counter(Some(change)))) => change.reversed(),
         (LogRecord::Undo(_), Some(UndoneChange::Counter(None))) => {
-            return Err("the counter change to undo is not in the log");
+            return Err(PageMisfit::NoCounterChange);
         }
         _ => match CounterChange::from_record(record) {
             Some(change) => change,
@@ -316,16 +316,10 @@ fn changed_data(
 /// Error returned when a change that is not a delta cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
-    #[error("{0}")]
-    Page(&'static str),
+    #[error(transparent)]
+    Page(#[from] PageMisfit),
     #[error("image in the log record: {0}")]
     Image(#[from] ImageError),
-}
-
-impl From<&'static str> for ApplyError {
-    fn from(what: &'static str) -> ApplyError {
-        ApplyError::Page(what)
-    }
 }
 
 /// Makes a change that is not a delta.
@@ -404,15 +398,15 @@ pub(super) fn apply(
         (LogRecord::ConvertFdp2(convert), _) => {
             let mut page = PageMut::new(bytes, size);
             let mut external = page.as_page().external_header().to_vec();
-            let header = SpaceHeader::decode(&external).map_err(|_| "root does not have a space header")?;
+            let header = SpaceHeader::decode(&external).map_err(|_| PageMisfit::NoSpaceHeader)?;
             let owned_root_or_bitmap = convert.owned_root.get();
             let header = SpaceHeader { multiple: true, owned_root_or_bitmap, ..header };
             header.update(&mut external);
-            page.set_external_header(&external).map_err(|_| "external header does not fit into the page")?;
+            page.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader)?;
         }
         (LogRecord::SetExternalHeader(set), _) => {
             let mut page = PageMut::new(bytes, size);
-            page.set_external_header(&set.data).map_err(|_| "external header does not fit into the page")?;
+            page.set_external_header(&set.data).map_err(|_| PageMisfit::NoRoomForHeader)?;
         }
         // An Undo record whose change has already been undone.
         _ => {}

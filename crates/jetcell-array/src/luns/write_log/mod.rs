@@ -104,10 +104,7 @@ impl WriteLog {
         let io_error_while = |action| move |error| ArrayError::io(path, action, 0, error);
         let WriteLogIdentity { array, created_after: made, bytes } = identity;
         if bytes < MIN_BYTES || !bytes.is_multiple_of(BLOCK as u64) {
-            let text = format!(
-                "the size of a write log must be at least {MIN_BYTES} bytes and a multiple of {BLOCK}"
-            );
-            return Err(ArrayRefusal::Parameter(text).into());
+            return Err(ArrayRefusal::WriteLogSize(MIN_BYTES).into());
         }
         let exists = vfs.exists(path).map_err(io_error_while("checking for the write log"))?;
         let mode = if exists { OpenMode::Write } else { OpenMode::CreateNew };

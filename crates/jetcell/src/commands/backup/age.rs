@@ -9,16 +9,12 @@ use serde_json::json;
 
 use crate::commands::backup::backup_list::{CompleteBackup, find_backups};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
 /// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
 /// than `most`.
-pub fn print_backup_age(
-    directory: &Path,
-    most: Option<TimeSpan>,
-    json: bool,
-) -> Result<CommandOutcome, CommandError> {
+pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) -> CommandResult {
     let vfs = vfs()?;
     let backups = find_backups(&vfs, directory)?;
     let good = |found: &&CompleteBackup| backups.is_complete(found);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jetcell_backup::{BackupManifest, BackupState};
 use jetcell_vfs::Vfs;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// A complete backup, with its directory and manifest.
 pub struct CompleteBackup {
@@ -41,7 +41,7 @@ impl BackupList {
 }
 
 /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
-pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, CommandError> {
+pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult<PathBuf> {
     if !directory.is_dir() || !matches!(BackupManifest::state(&**vfs, directory), Ok(BackupState::NotABackup))
     {
         return Ok(directory.to_path_buf());
@@ -55,22 +55,20 @@ pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBu
             let first: Vec<String> = found.iter().take(3).map(|path| path.display().to_string()).collect();
             let more = if count > first.len() { ", ..." } else { "" };
             let named = first.join(", ");
-            Err(format!(
-                "{}: the directory contains {count} backups; specify one of them: {named}{more}",
+            Err(CommandError::new(format_args!(
+                "{}: the directory contains {count} backups",
                 directory.display()
-            )
-            .into())
+            ))
+            .advise(format!("specify one of them: {named}{more}")))
         }
     }
 }
 
 /// Returns the backup in the directory itself, or the backups in its subdirectories.
-pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList, CommandError> {
-    let error_with_path =
-        |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
+pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult<BackupList> {
     let mut directories = vec![directory.to_path_buf()];
-    for entry in std::fs::read_dir(directory).map_err(error_with_path)? {
-        let path = entry.map_err(error_with_path)?.path();
+    for entry in std::fs::read_dir(directory).context(directory.display())? {
+        let path = entry.context(directory.display())?.path();
         directories.extend(path.is_dir().then_some(path));
     }
     directories.sort();

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{files, refuse_inside, vfs};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -101,12 +101,11 @@ struct PausedCopy {
 
 impl BackupArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        let result = match &self.age {
+    pub fn run(self) -> CommandResult {
+        match &self.age {
             Some(directory) => age::print_backup_age(directory, self.max_age, self.json),
             None => self.back_up(),
-        };
-        result.unwrap_or_else(CommandOutcome::could_not_run)
+        }
     }
 
     fn kind(&self) -> BackupType {
@@ -118,9 +117,11 @@ impl BackupArgs {
         }
     }
 
-    fn back_up(&self) -> Result<CommandOutcome, CommandError> {
+    fn back_up(&self) -> CommandResult {
         let Some(to) = &self.to else {
-            return Err("a backup requires a target directory; specify it with --to".into());
+            return Err(
+                CommandError::new("a backup requires a target directory").advise("specify it with --to")
+            );
         };
         let vfs = vfs()?;
         for from in &self.from {
@@ -154,9 +155,8 @@ impl BackupArgs {
                 let _ = std::fs::remove_dir(to);
             }
             match error {
-                BackupError::Stopped => {
-                    "stopped; the copied data is retained, and the same command continues the backup".into()
-                }
+                BackupError::Stopped => CommandError::new("stopped")
+                    .advise("the copied data is retained, and the same command continues the backup"),
                 error => CommandError::from(error),
             }
         })?;
@@ -173,17 +173,19 @@ impl BackupArgs {
     }
 
     /// Pauses replay if the source is a passive copy.
-    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, CommandError> {
+    fn pause(&self, vfs: &Arc<dyn Vfs>) -> CommandResult<Option<PausedCopy>> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
             let Some(state) = CopyState::read(&**vfs, from)? else {
                 continue;
             };
             if self.from.len() > 1 {
-                return Err(format!("{} is a copy; specify only its directory", from.display()).into());
+                return Err(CommandError::new(format_args!("{} is a copy", from.display()))
+                    .advise("specify only its directory"));
             }
             if self.remove_logs {
-                let what = "a copy removes its logs automatically; omit --remove-logs";
-                return Err(format!("{}: {what}", from.display()).into());
+                return Err(CommandError::new("a copy removes its logs automatically")
+                    .context(from.display())
+                    .advise("omit --remove-logs"));
             }
             let pause = jetcell_copies::pause_replay(vfs, from)?;
             return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
@@ -197,13 +199,13 @@ impl BackupArgs {
         vfs: &Arc<dyn Vfs>,
         files: &[PathBuf],
         to: &Path,
-    ) -> Result<Option<PathBuf>, CommandError> {
+    ) -> CommandResult<Option<PathBuf>> {
         if self.base.is_some() || self.kind().has_pages() {
             return Ok(self.base.clone());
         }
         let set = RecoverySet::find(vfs, files)?;
         let stream = set.signature.to_hex();
-        let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
+        let to = std::path::absolute(to).context(to.display())?;
         let fits = |found: &&CompleteBackup| {
             let kinds: &[BackupType] = match self.kind() {
                 BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],

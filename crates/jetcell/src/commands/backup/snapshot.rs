@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use jetcell_backup::{SnapshotMethod, SnapshotOptions};
 use jetcell_workload::units::TimeSpan;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Options for snapshot backups.
 #[derive(Args)]
@@ -32,20 +32,17 @@ enum SnapshotMethodName {
 
 impl SnapshotArgs {
     /// Returns the snapshot to be made, or `None` if no snapshot was requested.
-    pub fn snapshot(&self) -> Result<Option<SnapshotOptions>, CommandError> {
+    pub fn snapshot(&self) -> CommandResult<Option<SnapshotOptions>> {
         let method = match (self.snapshot, &self.snapshot_command) {
             (None, _) => return Ok(None),
             (Some(SnapshotMethodName::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
             (Some(SnapshotMethodName::Command), None) => {
-                return Err(
-                    "--snapshot command requires a command; specify it with --snapshot-command".into()
-                );
+                return Err(CommandError::new("--snapshot command requires a command")
+                    .advise("specify it with --snapshot-command"));
             }
             (Some(_), Some(_)) => {
-                return Err(
-                    "--snapshot-command requires --snapshot command; omit it, or add --snapshot command"
-                        .into(),
-                );
+                return Err(CommandError::new("--snapshot-command requires --snapshot command")
+                    .advise("omit it, or add --snapshot command"));
             }
             (Some(SnapshotMethodName::Reflink), None) => SnapshotMethod::Reflink,
             (Some(SnapshotMethodName::Btrfs), None) => SnapshotMethod::Btrfs,

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
+use jetcell_input::OptionValueError;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
 use serde_json::json;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -43,12 +44,13 @@ pub struct BackupCheckOptions {
 }
 
 /// Verifies a backup, and prints the result.
-pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOutcome, CommandError> {
+pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
     let BackupCheckOptions { subset, only_new, throttle, json, .. } = *options;
     let rate = match throttle {
         Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteRate(rate)),
         Some(CheckThrottle::Pause(_)) => {
-            return Err("a pause cannot be used with backups; specify a rate such as 20MB/s".into());
+            return Err(CommandError::new("a pause cannot be used with backups")
+                .advise("specify a rate such as 20MB/s"));
         }
         None => None,
     };
@@ -57,10 +59,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOu
     drop(progress);
     let verified = match verified {
         Ok(verified) => verified,
-        Err(error) => {
-            print_error(CommandError::from(error));
-            return Ok(CommandOutcome::CouldNotRun);
-        }
+        Err(error) => return Ok(CommandError::from(error).print()),
     };
     console::print_json_or_text(
         json,
@@ -115,7 +114,7 @@ fn as_text(directory: &Path, verified: &BackupVerification) -> String {
         human_bytes(verified.total_bytes)
     ));
     if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
-        lines.push("  parts of the backup were never verified; --new verifies them".to_string());
+        lines.push("  parts of the backup were never verified; --unverified verifies them".to_string());
     }
     for path in &verified.unknown_files {
         lines.push(format!("  warning: {}: not part of the backup; a restore ignores it", path.display()));
@@ -130,9 +129,9 @@ fn as_text(directory: &Path, verified: &BackupVerification) -> String {
 const PERCENT: QuantityKind = QuantityKind::new(units::percent, "10%").with_max(100.0);
 
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
-pub fn subset(text: &str) -> Result<VerificationSubset, String> {
-    let wrong =
-        || format!("could not parse `{text}` as a part of a backup; try a value such as 2/7, 10% or 50GiB");
+pub fn subset(text: &str) -> Result<VerificationSubset, OptionValueError> {
+    let example = "try a value such as 2/7, 10% or 50GiB";
+    let wrong = || OptionValueError::unparsable(text, "a part of a backup", example);
     if let Some((part, of)) = text.split_once('/') {
         let (part, of): (u64, u64) =
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);

@@ -15,14 +15,15 @@ use ese_check::{
 use ese_format::PageNumber;
 use jetcell_backup::VerificationSubset;
 use jetcell_host::cancel_on_signals;
-use jetcell_input::quantity::QuantityKind;
+use jetcell_input::OptionValueError;
 use jetcell_input::quantity::units::{self, UnitFactor};
+use jetcell_input::quantity::{ByteRate, QuantityKind, TimeSpan};
 use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// Verify databases, logs, checkpoints and flush maps
 #[derive(Args)]
@@ -34,19 +35,25 @@ pub struct CheckArgs {
     /// Print JSON, one object per line: each finding immediately, and a summary for each file
     #[arg(long)]
     json: bool,
-    /// Limit the disk load, by a pause after each read (`5ms`) or a maximum rate (`20MB/s`)
-    #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
+    /// Limit the rate of disk transfers
+    #[arg(long, value_name = "BYTES/S")]
+    rate: Option<ByteRate>,
+    /// Pause after each read
+    #[arg(long, value_name = "TIME", conflicts_with = "rate")]
+    pause: Option<TimeSpan>,
+    /// Earlier name of --rate and --pause
+    #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle, conflicts_with_all = ["rate", "pause"], hide = true)]
     throttle: Option<CheckThrottle>,
     /// Start at this page, to continue an interrupted check of a single database
-    #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    from: u32,
+    #[arg(long, alias = "from", value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    start_page: u32,
     /// Verify only a part of each backup: one of several equal parts (2/7), or the least recently verified data up to
     /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
     subset: Option<VerificationSubset>,
     /// Verify only those parts of backups that have never been verified
-    #[arg(long)]
-    new: bool,
+    #[arg(long, alias = "new")]
+    unverified: bool,
     /// Check files that are in use, although their pages change while they are read
     #[arg(long)]
     anyway: bool,
@@ -67,38 +74,33 @@ Examples:
   jetcell check --structure priv1.edb            also every tree, record and index entry
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
   jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary file
-  jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
+  jetcell check --rate 20MB/s priv1.edb          on a disk that other programs use
   jetcell check /backup/sunday                   a backup: all bytes, against the checksums in its manifest
-  jetcell check --subset 2/7 /backup/sunday      one seventh of it; --new: parts that were never verified
-  jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
+  jetcell check --subset 2/7 /backup/sunday      one seventh of it; --unverified: parts that were never verified
+  jetcell check --start-page 81920 priv1.edb     continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
 Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 
 impl CheckArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.check() {
-            Ok(outcome) => outcome,
-            Err(what) => CommandOutcome::could_not_run(what),
-        }
-    }
-
-    fn check(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let (mut paths, skipped) = expand(&self.paths)?;
         let found = backups::backup_directories(&paths);
-        let part = self.subset.is_some() || self.new;
+        let part = self.subset.is_some() || self.unverified;
         if part && self.structure {
-            return Err("--subset and --new cannot be combined with --structure; omit --structure".into());
+            return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
+                .advise("omit --structure"));
         }
         if part && found.is_empty() {
-            return Err("--subset and --new require the directory of a backup; specify one".into());
+            return Err(CommandError::new("--subset and --unverified require the directory of a backup")
+                .advise("specify one"));
         }
         let cancel = Cancellation::default();
         cancel_on_signals(&cancel)?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
-            only_new: self.new,
-            throttle: self.throttle,
+            only_new: self.unverified,
+            throttle: self.throttle(),
             json: self.json,
             cancel: cancel.clone(),
         };
@@ -114,19 +116,16 @@ impl CheckArgs {
         if paths.is_empty() && !found.is_empty() {
             return Ok(worst);
         }
-        if self.from > 1 && (paths.len() != 1 || self.structure) {
-            return Err("--from continues the check of a single database; specify only its path, and omit \
-             --structure"
-                .into());
+        if self.start_page > 1 && (paths.len() != 1 || self.structure) {
+            return Err(CommandError::new("--start-page continues the check of a single database")
+                .advise("specify only its path, and omit --structure"));
         }
         if paths.is_empty() {
-            return Err(
-                "the directories contain no files; specify files, or directories that contain files at any depth".into(),
-            );
+            return Err(CommandError::new("the directories contain no files")
+                .advise("specify files, or directories that contain files at any depth"));
         }
         check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
-        let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack)
-            .map_err(|error| format!("cannot read files: {error}"))?;
+        let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack).context("cannot read files")?;
         let output: Arc<dyn CheckOutput> = if self.json {
             Arc::new(JsonCheckOutput::default())
         } else {
@@ -137,11 +136,10 @@ impl CheckArgs {
             structure: self.structure,
             sink: Some(Arc::new(move |finding| sink.report_finding(finding))),
             progress: Some(Arc::new(move |progress| watched.report_progress(progress))),
-            throttle: self.throttle,
+            throttle: self.throttle(),
             cancel: cancel.clone(),
             leaks_are_errors: false,
-            start_page: PageNumber::new(self.from)
-                .ok_or("pages are numbered from 1, so --from cannot be 0; use 1 or higher")?,
+            start_page: PageNumber::new(self.start_page).unwrap_or(PageNumber::fixed(1)),
             ..CheckOptions::default()
         };
         let mut resume = None;
@@ -162,18 +160,23 @@ impl CheckArgs {
         }
         output.finish(&sets, &skipped);
         if cancel.is_cancelled() {
-            match resume {
+            return match resume {
                 Some(page) if paths.len() == 1 => {
-                    print_error(format!("stopped; continue with --from {page}"));
+                    Err(CommandError::new("stopped").advise(format!("continue with --start-page {page}")))
                 }
-                _ => print_error("stopped before all files were checked"),
-            }
-            return Ok(CommandOutcome::CouldNotRun);
+                _ => Err(CommandError::new("stopped before all files were checked")),
+            };
         }
         if !skipped.is_empty() {
             worst = CommandOutcome::CouldNotRun;
         }
         Ok(worst)
+    }
+
+    /// Returns the limit on the disk load.
+    fn throttle(&self) -> Option<CheckThrottle> {
+        let rate = self.rate.map(|rate| CheckThrottle::BytesPerSecond(rate.0));
+        rate.or(self.pause.map(|pause| CheckThrottle::Pause(pause.0))).or(self.throttle)
     }
 
     /// Returns true if a file has been removed or renamed since its directory was listed. Returns false for files
@@ -191,9 +194,9 @@ impl CheckArgs {
             CheckOutcome::Findings => CommandOutcome::Findings,
             CheckOutcome::Unreadable if report.format != EseFileKind::Unknown => CommandOutcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
-                let remedy = if report.foreign { "; specify such a file" } else { "" };
                 for finding in &report.findings {
-                    print_error(format!("{}: {}{remedy}", report.path.display(), finding.message));
+                    let error = CommandError::new(&finding.message).context(report.path.display());
+                    if report.foreign { error.advise("specify such a file") } else { error }.print();
                 }
                 CommandOutcome::CouldNotRun
             }
@@ -210,7 +213,8 @@ fn nothing_to_check(files: usize) -> CommandError {
         count => format!("none of the {count} files is"),
     };
     let kinds = "an ESE database, log, checkpoint or flush map";
-    format!("{what} {kinds}; specify such files, or directories that contain them at any depth").into()
+    CommandError::new(format_args!("{what} {kinds}"))
+        .advise("specify such files, or directories that contain them at any depth")
 }
 
 fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
@@ -221,12 +225,11 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Returns the files to check, and the directories that could not be read, each with the reason.
-fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), CommandError> {
+/// Returns the files to check, and the errors of directories that could not be read.
+fn expand(paths: &[PathBuf]) -> CommandResult<(Vec<PathBuf>, Vec<CommandError>)> {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
-        let error_with_path = |error: io::Error| format!("{}: {error}", path.display());
-        let kind = std::fs::metadata(path).map_err(error_with_path)?;
+        let kind = std::fs::metadata(path).context(path.display())?;
         if kind.is_dir() {
             walk(path, &mut files, &mut skipped);
         } else {
@@ -239,11 +242,11 @@ fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), CommandError
 
 /// Adds all files below a directory in name order, except incomplete files. Links to directories are not followed,
 /// because they may form a loop.
-fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
+fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<CommandError>) {
     let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = match entries {
         Ok(entries) => entries,
-        Err(error) => return skipped.push(format!("{}: {error}", directory.display())),
+        Err(error) => return skipped.push(CommandError::from(error).context(directory.display())),
     };
     entries.sort_by_key(std::fs::DirEntry::path);
     for entry in entries {
@@ -265,11 +268,11 @@ fn short_time(unit: &str) -> Option<UnitFactor> {
     ["us", "ms", "s"].contains(&unit).then(|| units::microseconds(unit))?
 }
 
-fn throttle(text: &str) -> Result<CheckThrottle, String> {
+fn throttle(text: &str) -> Result<CheckThrottle, OptionValueError> {
     let pause = THROTTLE_PAUSE.parse_whole(text).map(Duration::from_micros).map(CheckThrottle::Pause);
     let rate = || THROTTLE_RATE.parse_whole(text).ok().filter(|rate| *rate > 0);
     pause.ok().or_else(|| rate().map(CheckThrottle::BytesPerSecond)).ok_or_else(|| {
-        format!("could not parse `{text}` as a pause or a rate; try a value such as 5ms or 20MB/s")
+        OptionValueError::unparsable(text, "a pause or a rate", "try a value such as 5ms or 20MB/s")
     })
 }
 
@@ -283,8 +286,7 @@ mod tests {
         assert_eq!(throttle("0.5s"), Ok(CheckThrottle::Pause(Duration::from_millis(500))));
         assert_eq!(throttle("20MB/s"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
         assert_eq!(throttle("1MiB"), Ok(CheckThrottle::BytesPerSecond(1 << 20)));
-        let refused = throttle("20").unwrap_err().to_string();
-        assert!(refused.ends_with("try a value such as 5ms or 20MB/s"), "{refused}");
+        assert_eq!(throttle("20").unwrap_err().advice().unwrap(), "try a value such as 5ms or 20MB/s");
         for wrong in ["", "ms", "-5ms", "5 lightyears", "0MB/s", "1e400s", "999999999999999999999s"] {
             assert!(throttle(wrong).is_err(), "{wrong}");
         }

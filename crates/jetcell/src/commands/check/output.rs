@@ -15,6 +15,7 @@ use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
+use crate::outcome::CommandError;
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
 const MAX_LISTED_FINDINGS: u64 = 100;
@@ -30,7 +31,7 @@ pub trait CheckOutput: Send + Sync {
     /// Receives the progress of the current file.
     fn report_progress(&self, progress: CheckProgress);
     /// Receives the overall results at the end of the check.
-    fn finish(&self, sets: &[LogSet], skipped: &[String]);
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]);
 }
 
 /// Check output as JSON lines.
@@ -72,10 +73,12 @@ impl CheckOutput for JsonCheckOutput {
         self.bar.show(progress);
     }
 
-    fn finish(&self, sets: &[LogSet], skipped: &[String]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) {
         self.bar.clear();
         sets.iter().for_each(|set| line("log-set", set));
-        skipped.iter().for_each(|line| crate::outcome::print_error(&**line));
+        for error in skipped {
+            error.print();
+        }
     }
 }
 
@@ -129,7 +132,7 @@ impl CheckOutput for TextCheckOutput {
         self.bar.show(progress);
     }
 
-    fn finish(&self, sets: &[LogSet], skipped: &[String]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) {
         self.bar.clear();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
@@ -137,7 +140,9 @@ impl CheckOutput for TextCheckOutput {
             write_out(&[""]);
         }
         table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(&[row]));
-        skipped.iter().for_each(|line| crate::outcome::print_error(&**line));
+        for error in skipped {
+            error.print();
+        }
     }
 }
 

@@ -10,13 +10,12 @@ use jetcell_workload::result::RunResult;
 
 use super::ComparisonFormat;
 use crate::console;
-use crate::measured_window::measured_window;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
-pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<String, CommandError> {
-    let list = DriveList::read(path).map_err(|error| error.to_string())?;
+pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandResult<String> {
+    let list = DriveList::read(path)?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
     let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
     let drives = list.drives.iter().zip(&runs);
@@ -25,12 +24,12 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<St
     let of_targets: Vec<_> = tests.iter().map(|found| found.as_ref().map(|(test, at)| (test, *at))).collect();
     let typed = list.drives.iter().map(|drive| drive.mail_load.as_ref().map(MailLoad::figures));
     let figures: Vec<_> =
-        runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
+        runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(RunFigures::from_run).or(typed)).collect();
     let summary = DriveSummary::new(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "the first drive and the other drives have no measurement in common; add disk_test, run, \
-         mail_load, [[measured]] or [[advantage]]";
-        return Err(format!("{}: {what}", path.display()).into());
+        return Err(CommandError::new("the first drive and the other drives have no measurement in common")
+            .context(path.display())
+            .advise("add disk_test, run, mail_load, [[measured]] or [[advantage]]"));
     }
     Ok(match format {
         ComparisonFormat::Text => drives_text(&summary, console::width()),
@@ -39,43 +38,28 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<St
         ComparisonFormat::Csv => drives_csv(&summary),
         ComparisonFormat::Json => {
             let text = jetcell_input::json_pretty(&summary);
-            text.map_err(|error| format!("the comparison is not valid JSON: {error}"))? + "\n"
+            text.context("the comparison is not valid JSON")? + "\n"
         }
     })
 }
 
 /// Returns the test of a drive, and the drive's index among the test's targets.
-fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, CommandError> {
+fn test(entry: &DriveEntry) -> CommandResult<Option<(DriveTest, usize)>> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
     let found = stored_drive_test(directory, entry.target.as_deref());
-    found.map(Some).map_err(|error| format!("{}: {error}", entry.name).into())
+    found.map(Some).context(&entry.name)
 }
 
-fn run(entry: &DriveEntry) -> Result<Option<RunResult>, CommandError> {
+fn run(entry: &DriveEntry) -> CommandResult<Option<RunResult>> {
     let Some(directory) = &entry.run else { return Ok(None) };
-    let run = StoredRun::read(directory).map_err(|error| error.to_string())?.result;
+    let run = StoredRun::read(directory)?.result;
     if run.measured_seconds <= 0.0 {
-        return Err(format!("{}: the run contains no measurements", directory.display()).into());
+        return Err(CommandError::new(format_args!(
+            "{}: the run contains no measurements",
+            directory.display()
+        )));
     }
     Ok(Some(run))
-}
-
-fn figures(run: &RunResult) -> RunFigures {
-    let repetitions = run.analysis.repetitions.as_ref();
-    let slowest = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
-        run.instances.iter().map(value).fold(0.0, f64::max)
-    };
-    RunFigures {
-        transactional_iops: (run.achieved_transactional_iops, repetitions.map(|all| all.transactional_iops)),
-        database_read_ms: Some((
-            slowest(|row| row.database_reads_average_latency_ms),
-            repetitions.map(|all| all.database_read_ms),
-        )),
-        log_write_ms: Some((
-            slowest(|row| row.log_writes_average_latency_ms),
-            repetitions.map(|all| all.log_write_ms),
-        )),
-    }
 }
 
 /// Returns the energy use of a drive: the value entered by the user, or derived from a log for the measured time of
@@ -84,7 +68,7 @@ fn energy(
     list: &DriveList,
     entry: &DriveEntry,
     run: Option<&RunResult>,
-) -> Result<Option<EnergyEstimate>, CommandError> {
+) -> CommandResult<Option<EnergyEstimate>> {
     let Some(power) = &entry.power else {
         let measured = run.and_then(|run| run.energy.as_ref());
         return Ok(measured.map(|found| {
@@ -92,14 +76,13 @@ fn energy(
         }));
     };
     let Some(path) = &power.log else { return Ok(list.stated_energy(entry)) };
-    let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
+    let log = PowerLog::read(path, power.scope)?;
     let used = match run {
         None => log.total_energy(),
         Some(run) => {
-            let (from, to) = measured_window(run)?;
+            let (from, to) = run.measured_window()?;
             log.energy_between(from, to)
         }
     };
-    let used = used.map_err(|error| error.to_string())?;
-    Ok(Some(EnergyEstimate::from_watts(used.watts(), log.scope, &list.tariff())))
+    Ok(Some(EnergyEstimate::from_watts(used?.watts(), log.scope, &list.tariff())))
 }

@@ -15,7 +15,7 @@ use jetcell_workload::Verdict;
 use crate::console;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::disabled_feature_error;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MAX_RUNS: usize = 24;
@@ -30,7 +30,7 @@ Examples:
       for programs
 
   jetcell compare --drives drives.toml --format html --output drives.html
-      compares drives for a purchase: tests, mail load, price and energy of each; docs/lab.md explains the list
+      compares drives for a purchase: tests, mail load, price and energy of each; docs/choose-drives.md explains the list
 
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
 where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
@@ -76,14 +76,7 @@ enum ComparisonFormat {
 
 impl CompareArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.compare() {
-            Ok(outcome) => outcome,
-            Err(what) => CommandOutcome::could_not_run(what),
-        }
-    }
-
-    fn compare(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         #[cfg(feature = "lab")]
         if let Some(list) = &self.drives {
             self.write_output(&drives::compare_drives(list, self.format)?)?;
@@ -95,8 +88,8 @@ impl CompareArgs {
         }
         let directories = directories(&self.runs)?;
         let base = self.find_base(&directories)?;
-        let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, StoredRun), CommandError> {
-            let stored = StoredRun::read(directory).map_err(|error| error.to_string())?;
+        let read = |(name, directory): (&PathBuf, &PathBuf)| -> CommandResult<(String, StoredRun)> {
+            let stored = StoredRun::read(directory)?;
             Ok((name.display().to_string(), stored))
         };
         let runs: Vec<(String, StoredRun)> =
@@ -115,10 +108,11 @@ impl CompareArgs {
         Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn write_output(&self, text: &str) -> Result<(), CommandError> {
+    fn write_output(&self, text: &str) -> CommandResult<()> {
         match &self.output {
-            Some(path) => replace_output(path, text)
-                .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
+            Some(path) => {
+                replace_output(path, text).context(format_args!("{}: cannot be written", path.display()))?;
+            }
             None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
             None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),
         }
@@ -126,7 +120,7 @@ impl CompareArgs {
     }
 
     /// Returns the index of the base run.
-    fn find_base(&self, directories: &[PathBuf]) -> Result<usize, CommandError> {
+    fn find_base(&self, directories: &[PathBuf]) -> CommandResult<usize> {
         // A name takes precedence over a number, because a directory may be named 2.
         let runs_named = |name: &OsStr| -> Vec<usize> {
             let is_named = |run: &usize| {
@@ -141,46 +135,46 @@ impl CompareArgs {
         };
         match (runs_named(OsStr::new(&self.base)).as_slice(), self.base.parse::<usize>()) {
             ([one], _) => Ok(*one),
-            ([_, ..], _) => Err(format!(
-                "--base {}: several runs have this name; use the number of the run instead",
-                self.base
-            )
-            .into()),
+            ([_, ..], _) => {
+                Err(CommandError::new(format_args!("--base {}: several runs have this name", self.base))
+                    .advise("use the number of the run instead"))
+            }
             ([], Ok(number)) if (1..=directories.len()).contains(&number) => Ok(number - 1),
-            ([], _) => Err(format!(
-                "--base {}: no run has this name; use a number from 1 to {}, or the name of a run",
-                self.base,
-                directories.len()
-            )
-            .into()),
+            ([], _) => Err(CommandError::new(format_args!("--base {}: no run has this name", self.base))
+                .advise(format!("use a number from 1 to {}, or the name of a run", directories.len()))),
         }
     }
 }
 
 /// Fails if the runs come from different kinds of tests, because their results are not comparable.
-fn check_same_kind(runs: &[(String, StoredRun)]) -> Result<(), CommandError> {
+fn check_same_kind(runs: &[(String, StoredRun)]) -> CommandResult<()> {
     let Some((first, rest)) = runs.split_first() else { return Ok(()) };
     let test = |run: &(String, StoredRun)| run.1.result.test.name();
     match rest.iter().find(|run| test(run) != test(first)) {
-        Some(other) => Err(format!(
-            "{} is a {} test and {} a {} test; compare runs of the same test",
+        Some(other) => Err(CommandError::new(format_args!(
+            "{} is a {} test and {} a {} test",
             first.0,
             test(first),
             other.0,
             test(other)
-        )
-        .into()),
+        ))
+        .advise("compare runs of the same test")),
         None => Ok(()),
     }
 }
 
 /// Returns the directories of the runs. Fails unless there are at least two runs and all are different.
-fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+fn directories(runs: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
     if runs.len() < 2 {
-        return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
+        return Err(
+            CommandError::new("a comparison needs two or more runs").advise("`jetcell report` shows one")
+        );
     }
     if runs.len() > MAX_RUNS {
-        return Err(format!("{} runs: at most {MAX_RUNS} can be compared", runs.len()).into());
+        return Err(CommandError::new(format_args!(
+            "{} runs: at most {MAX_RUNS} can be compared",
+            runs.len()
+        )));
     }
     let mut real: Vec<PathBuf> = Vec::new();
     let mut directories = Vec::new();
@@ -192,22 +186,19 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
                 _ => PathBuf::from("."),
             },
             (true, false) => {
-                return Err(format!(
-                    "{} is not a run; specify the directory or the result.json of a run",
-                    run.display()
-                )
-                .into());
+                return Err(CommandError::new(format_args!("{} is not a run", run.display()))
+                    .advise("specify the directory or the result.json of a run"));
             }
         };
         // If the directory does not exist, the error is reported when the run is read.
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
-            return Err(format!(
-                "{} is specified twice: it is already run {}; omit the second",
+            return Err(CommandError::new(format_args!(
+                "{} is specified twice: it is already run {}",
                 run.display(),
                 first + 1
-            )
-            .into());
+            ))
+            .advise("omit the second"));
         }
         real.push(place);
         directories.push(directory);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::outcome;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::CommandResult;
 use crate::shared::remote::CommandFileSystems;
 
 /// Prints the relation between the histories in two directories, and the recommended action.
@@ -16,7 +16,7 @@ pub fn print_comparison(
     directory: &Path,
     other: &Path,
     as_json: bool,
-) -> Result<CommandOutcome, CommandError> {
+) -> CommandResult {
     let vfs = places.vfs();
     let history = |directory: &Path, files: &[PathBuf]| {
         let inside = files.iter().filter(|path| path.parent() == Some(directory)).cloned();

@@ -22,7 +22,7 @@ use self::page_comparison::{PageComparisonState, page_checks};
 pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 
 const EXAMPLES: &str = "\
@@ -71,16 +71,14 @@ enum CopiesSide {
 
 impl CopiesArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.show().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn show(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let paths = self.directories.iter().chain(&self.with).map(PathBuf::as_path);
         let places = self.remote.file_systems(paths, None)?;
         let [directory] = &self.directories[..] else {
             if self.with.is_some() {
-                return Err("--with can compare only one directory; specify only one".into());
+                return Err(
+                    CommandError::new("--with can compare only one directory").advise("specify only one")
+                );
             }
             return Ok(table::show(&places, &self.directories, self.json));
         };
@@ -118,10 +116,10 @@ impl RegisteredCopyReport {
 
 impl CopiesSide {
     /// Determines what a directory contains.
-    fn detect(places: &CommandFileSystems, directory: &Path) -> Result<CopiesSide, CommandError> {
+    fn detect(places: &CommandFileSystems, directory: &Path) -> CommandResult<CopiesSide> {
         let vfs = &**places.vfs();
         if let Some(connected) = places.connect(directory) {
-            connected.map_err(|error| remote_error(directory, &error))?;
+            connected.map_err(|error| remote_error(directory, error))?;
         }
         if let Some(state) = CopyState::read(vfs, directory)? {
             return Ok(CopiesSide::Copy(Box::new(state)));
@@ -129,15 +127,14 @@ impl CopiesSide {
         CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
     }
 
-    fn registered(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<RegisteredCopyReport>, CommandError> {
-        let error_with_path =
-            |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
-        let files = vfs.list(directory).map_err(error_with_path)?;
+    fn registered(vfs: &dyn Vfs, directory: &Path) -> CommandResult<Vec<RegisteredCopyReport>> {
+        let files = vfs.list(directory).context(directory.display())?;
         let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
         let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
         if !files.iter().any(|path| is_log(&path)) {
-            let what = "neither a copy nor the log directory of an instance; specify one of these";
-            return Err(format!("{}: {what}", directory.display()).into());
+            return Err(CommandError::new("neither a copy nor the log directory of an instance")
+                .context(directory.display())
+                .advise("specify one of these"));
         }
         let mut bases: Vec<FileStem> = files
             .iter()

@@ -56,7 +56,7 @@ fn as_value(places: &CommandFileSystems, directory: &Path, side: &Result<CopiesS
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
             json!({ "path": directory, "host": host_of(directory), "copies": copies })
         }
-        Err(what) => json!({ "path": directory, "host": host_of(directory), "error": what.to_string() }),
+        Err(what) => json!({ "path": directory, "host": host_of(directory), "error": what.full_text() }),
     }
 }
 
@@ -103,7 +103,7 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
                 row(host, place, format!("last contact {ago} s ago{waits}"))
             })
             .collect(),
-        Err(what) => vec![row(host_of(directory), none(), format!("UNREACHABLE: {what}"))],
+        Err(what) => vec![row(host_of(directory), none(), format!("UNREACHABLE: {}", what.full_text()))],
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_input::quantity::QuantityError;
+use jetcell_input::OptionValueError;
 use jetcell_lab::filesystems::{TurnLimits, compare};
 use jetcell_lab::fragmentation::{
     DEFAULT_FRAGMENT_BYTES, DefragmentationExperiment, EXPERIMENT_ROWS, FileMap, FilePlacement,
@@ -17,11 +17,9 @@ use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
 use crate::commands::disk::fragmentation::find_databases;
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
-};
+use crate::shared::load_turns::{LoadTurns, inspect_directory, json, load_options, refresh_directories};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -68,8 +66,8 @@ pub struct FragmentationExperimentArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Number of turns
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    turns: u16,
+    #[arg(long, alias = "turns", value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: u16,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -78,38 +76,28 @@ pub struct FragmentationExperimentArgs {
     quiet: bool,
 }
 
-fn piece(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse().map_err(|error: QuantityError| error.to_string())?;
-    if (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
-        Ok(size)
-    } else {
-        Err("use a multiple of 4KiB, up to 1GiB".into())
-    }
+fn piece(text: &str) -> Result<ByteSize, OptionValueError> {
+    let size: Option<ByteSize> = text.parse().ok();
+    size.filter(|size| (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096))
+        .ok_or_else(|| OptionValueError::unparsable(text, "a size", "use a multiple of 4KiB, up to 1GiB"))
 }
 
 impl FragmentationExperimentArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.experiment() {
-            Ok(found) => {
-                let width = console::width();
-                print_json_or_lines(
-                    self.json,
-                    &(if self.json { json(&found) } else { experiment_text(&found, width) }),
-                );
-                CommandOutcome::Good
-            }
-            Err(stopped) => stopped.outcome(),
-        }
+    pub fn run(self) -> CommandResult {
+        let found = self.experiment()?;
+        let text = if self.json { json(&found) } else { experiment_text(&found, console::width()) };
+        print_json_or_lines(self.json, &text);
+        Ok(CommandOutcome::Good)
     }
 
-    fn experiment(&self) -> Result<DefragmentationExperiment, TurnError> {
+    fn experiment(&self) -> CommandResult<DefragmentationExperiment> {
         let directories = LAYOUT_NAMES.map(|name| self.directory.join(name));
-        let options = self.prepare(&directories).map_err(TurnError::Failed)?;
+        let options = self.prepare(&directories)?;
         let turns = LoadTurns::new(options, false)?;
         fs::create_dir(&self.directory)
             .or_else(|error| if self.directory.is_dir() { Ok(()) } else { Err(error) })
-            .map_err(|error| target_error(&self.directory, &error.to_string()))?;
+            .context(self.directory.display())?;
         let mut files = Vec::new();
         let placements = [FilePlacement::Contiguous, FilePlacement::Scattered(self.piece.0)];
         for (directory, placement) in directories.iter().zip(placements) {
@@ -118,29 +106,23 @@ impl FragmentationExperimentArgs {
             // The load in this turn is not compared, because it runs before the file is placed.
             turns.measure(directory, &self.output.join("runs").join(name), false)?;
             let path = database(directory)?;
-            rewrite_with_placement(&path, placement).map_err(|error| {
-                target_error(
-                    &path,
-                    &format!(
-                        "could not create the file layout: {error}; free some space, or use a different \
-                         directory"
-                    ),
-                )
-            })?;
-            let map = FileMap::read(&path).map_err(|error| TurnError::Failed(error.to_string().into()))?;
+            rewrite_with_placement(&path, placement)
+                .context(format_args!("{}: could not create the file layout", path.display()))
+                .advise("free some space, or use a different directory")?;
+            let map = FileMap::read(&path)?;
             files.push(Fragmentation::from_map(&map, &READ_SIZES));
         }
         if let [contiguous, scattered] = files.as_slice()
             && scattered.pieces < contiguous.pieces * 4
         {
             let what = format!(
-                "the file system stored the scattered file in {} pieces and the contiguous file in {}; the \
-                 files cannot be compared",
+                "the file system stored the scattered file in {} pieces and the contiguous file in {}",
                 scattered.pieces, contiguous.pieces
             );
-            return Err(target_error(&self.directory, &what));
+            let error = CommandError::new(what).context(self.directory.display());
+            return Err(error.advise("the files cannot be compared"));
         }
-        let most = self.turns.into();
+        let most = self.repeat.into();
         let limits = TurnLimits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
         let began = Instant::now();
         let inspect_named = |(directory, name): (&PathBuf, &str)| inspect_directory(name, directory);
@@ -149,21 +131,20 @@ impl FragmentationExperimentArgs {
             let directory = &directories[at];
             self.report(&format!("turn {}: {}", turn + 1, LAYOUT_NAMES[at]));
             let path = database(directory)?;
-            let rates = read_rates(&path).map_err(|error| target_error(&path, &error.to_string()))?;
+            let rates = read_rates(&path).context(path.display())?;
             let output = self.output.join(format!("runs/{}-{}", LAYOUT_NAMES[at], turn + 1));
             let load = turns.measure(directory, &output, true)?;
-            Ok(load.into_iter().chain(rates).collect())
+            Ok::<_, CommandError>(load.into_iter().chain(rates).collect())
         };
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
         refresh_directories(&mut comparison);
         let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
-        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))
-            .map_err(TurnError::Failed)?;
+        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))?;
         Ok(found)
     }
 
-    fn prepare(&self, directories: &[PathBuf]) -> Result<Options, CommandError> {
+    fn prepare(&self, directories: &[PathBuf]) -> CommandResult<Options> {
         require_empty(&self.output, "result")?;
         require_empty(&self.directory, "databases")?;
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
@@ -177,18 +158,13 @@ impl FragmentationExperimentArgs {
     }
 }
 
-fn target_error(path: &Path, what: &str) -> TurnError {
-    TurnError::Failed(format!("{}: {what}", path.display()).into())
-}
-
 /// Returns the single database in a directory of the experiment.
-fn database(directory: &Path) -> Result<PathBuf, TurnError> {
-    let mut found = find_databases(directory).map_err(TurnError::Failed)?;
+fn database(directory: &Path) -> CommandResult<PathBuf> {
+    let mut found = find_databases(directory)?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
-        (_, more) => Err(target_error(
-            directory,
-            &format!("{} databases; the experiment needs a load with one database", more + 1),
-        )),
+        (_, more) => Err(CommandError::new(format_args!("{} databases", more + 1))
+            .context(directory.display())
+            .advise("the experiment needs a load with one database")),
     }
 }

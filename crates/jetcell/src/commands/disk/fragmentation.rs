@@ -13,7 +13,7 @@ use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
 use crate::shared::stored_drive_result::stored_drive_test;
@@ -82,24 +82,14 @@ impl FragmentationOutput {
 
 impl ShowFragmentationArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.examine() {
-            Ok(found) => {
-                print_json_or_lines(
-                    self.json,
-                    &(if self.json {
-                        found.json()
-                    } else {
-                        fragmentation_text(&found.files, &found.expected, console::width())
-                    }),
-                );
-                CommandOutcome::Good
-            }
-            Err(failure) => CommandOutcome::could_not_run(failure),
-        }
+    pub fn run(self) -> CommandResult {
+        let found = self.examine()?;
+        let text = || fragmentation_text(&found.files, &found.expected, console::width());
+        print_json_or_lines(self.json, &(if self.json { found.json() } else { text() }));
+        Ok(CommandOutcome::Good)
     }
 
-    fn examine(&self) -> Result<FragmentationOutput, CommandError> {
+    fn examine(&self) -> CommandResult<FragmentationOutput> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
@@ -110,11 +100,11 @@ impl ShowFragmentationArgs {
             if path.is_dir() {
                 files.extend(find_databases(path)?);
                 if files.len() == before {
-                    return Err(format!(
-                        "{}: the directory contains no databases (*.edb, *.dit); specify database files",
+                    return Err(CommandError::new(format_args!(
+                        "{}: the directory contains no databases (*.edb, *.dit)",
                         path.display()
-                    )
-                    .into());
+                    ))
+                    .advise("specify database files"));
                 }
             } else {
                 files.push(path.clone());
@@ -124,8 +114,7 @@ impl ShowFragmentationArgs {
             [] => vec![32 << 10, 256 << 10],
             given => given.iter().map(|size| size.0).collect(),
         };
-        let maps = files.iter().map(|path| FileMap::read(path)).collect::<Result<Vec<_>, _>>();
-        let maps = maps.map_err(|error| error.to_string())?;
+        let maps = files.iter().map(|path| FileMap::read(path)).collect::<Result<Vec<_>, _>>()?;
         let read = sizes.first().copied().unwrap_or(32 << 10);
         let expected =
             curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::estimate(map, curve, read)));
@@ -140,23 +129,23 @@ impl ShowFragmentationArgs {
     }
 
     /// Returns the seek curve from the drive test in a directory.
-    fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, CommandError> {
+    fn seek_curve(&self, directory: &Path) -> CommandResult<SeekCurve> {
         let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
-        let error_with_path = |what: &str| CommandError::from(format!("{}: {what}", directory.display()));
         SeekCurve::from_test(&test, target).ok_or_else(|| {
-            error_with_path(
-                "the test result does not contain the steps transfer_read, sequential_read_4k or \
-                 seek_curve; test the drive again",
-            )
+            CommandError::new(format_args!(
+                "{}: the test result does not contain the steps transfer_read, sequential_read_4k or seek_curve",
+                directory.display()
+            ))
+            .advise("test the drive again")
         })
     }
 }
 
 /// Returns the databases below a directory in name order.
-pub(super) fn find_databases(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub(super) fn find_databases(directory: &Path) -> CommandResult<Vec<PathBuf>> {
     let mut files = Vec::new();
     add_databases(directory, MAX_DEPTH, &mut files)
-        .map_err(|error| format!("{} cannot be searched: {error}", directory.display()))?;
+        .context(format_args!("{} cannot be searched", directory.display()))?;
     Ok(files)
 }
 

@@ -11,7 +11,7 @@ use self::fragmentation::ShowFragmentationArgs;
 use self::test::DiskTestArgs;
 #[cfg(feature = "arrays")]
 pub use self::test::MeasurementOptions;
-use crate::outcome::CommandOutcome;
+use crate::outcome::CommandResult;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ pub enum DiskCommand {
 
 impl DiskCommand {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
             DiskCommand::Test(command) => command.run(),
             DiskCommand::Fragmentation(command) => command.run(),

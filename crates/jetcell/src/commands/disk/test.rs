@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
-use jetcell_input::quantity::positive;
+use jetcell_input::OptionValueError;
+use jetcell_input::quantity::{positive, within};
 use jetcell_input::time::format_duration;
 use jetcell_lab::drive::{
     DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
@@ -21,8 +23,9 @@ use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
+use crate::shared::load_turns::first_mistake;
 use crate::shared::result_directory::store;
 use crate::shared::tariff::above_zero;
 
@@ -30,7 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   jetcell disk test /mnt/data
       reads and writes an unnamed file of 500 MB, which is removed at the end
-  jetcell disk test /mnt/data --size 8GiB --precondition --longest 30m --output result
+  jetcell disk test /mnt/data --size 8GiB --precondition --time-limit 30m --output result
       a flash drive in its steady state; result.json, report.md, and report.html with charts in the directory result
   jetcell disk test /mnt/green /mnt/black
       two drives alternately, with differences, their confidence intervals and significance
@@ -86,16 +89,16 @@ pub struct MeasurementOptions {
     /// Run only these steps; their names are in result.json and in the documentation
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
     steps: Vec<String>,
-    /// Maximum duration of each step in seconds
-    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
-    seconds: f64,
+    /// Maximum duration of each step
+    #[arg(long, alias = "seconds", value_name = "TIME", default_value = "3s", value_parser = step_duration)]
+    duration: TimeSpan,
     /// Maximum duration of the whole test, including fill and preconditioning: steps are shortened to fit [default:
     /// no limit]
-    #[arg(long, value_name = "TIME", value_parser = positive::<TimeSpan>)]
-    longest: Option<TimeSpan>,
+    #[arg(long, alias = "longest", value_name = "TIME", value_parser = positive::<TimeSpan>)]
+    time_limit: Option<TimeSpan>,
     /// Number of repetitions of each step on each target [default: 1; 4 for several targets]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    repetitions: Option<u16>,
+    #[arg(long, alias = "repetitions", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: Option<u16>,
     /// Number of zones in the transfer curve
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     zones: u16,
@@ -131,55 +134,53 @@ pub struct MeasurementOptions {
     json: bool,
 }
 
-fn step(text: &str) -> Result<String, String> {
+fn step(text: &str) -> Result<String, OptionValueError> {
+    let example = "try a name such as transfer_read, random_read_4k or sync";
     if is_step(text) {
         Ok(text.into())
     } else {
-        Err("there is no step with this name; try a name such as transfer_read, random_read_4k or sync"
-            .into())
+        Err(OptionValueError::new("there is no step with this name", example))
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let wrong = || {
-        format!("could not parse `{text}` as a step duration; use a number of seconds between 0.01 and 86400")
-    };
-    let value: f64 = text.parse().map_err(|_| wrong())?;
-    if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+fn step_duration(text: &str) -> Result<TimeSpan, OptionValueError> {
+    let limits = TimeSpan(Duration::from_millis(10))..=TimeSpan(Duration::from_secs(24 * 3600));
+    within(limits)(text)
+        .map_err(|_| OptionValueError::unparsable(text, "a step duration", "use a time between 10ms and 24h"))
 }
 
 impl DiskTestArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         if let Some(path) = self.targets.first()
             && self.erase
             && !self.targets.iter().any(|path| is_device(path))
         {
             let shown = path.display();
-            return CommandOutcome::could_not_run(format!(
-                "{shown} is not a block device, but --erase applies only to devices; specify a device"
-            ));
+            return Err(CommandError::new(format_args!(
+                "{shown} is not a block device, but --erase applies only to devices"
+            ))
+            .advise("specify a device"));
         }
         self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
     }
 
-    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<TestTarget, CommandError> {
+    fn open(&self, vfs: &dyn Vfs, path: &Path) -> CommandResult<TestTarget> {
         if self.erase && is_device(path) {
-            let device = ErasableDevice::claim(path, self.force, &LocalSystem);
-            let device = device.map_err(|error| error.to_string())?;
-            return TestTarget::erase(vfs, device).map_err(|error| error.to_string().into());
+            let device = ErasableDevice::claim(path, self.force, &LocalSystem)?;
+            return Ok(TestTarget::erase(vfs, device)?);
         }
         let writing = match (self.write, self.force) {
             (false, _) => WritePermission::ReadOnly,
             (true, false) => WritePermission::NewFiles,
             (true, true) => WritePermission::AllFiles,
         };
-        TestTarget::open(vfs, path, self.options.size.0, writing).map_err(|error| error.to_string().into())
+        Ok(TestTarget::open(vfs, path, self.options.size.0, writing)?)
     }
 }
 
 /// Function that opens a target by its path.
-type OpenTargetFn<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<TestTarget, CommandError>;
+type OpenTargetFn<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> CommandResult<TestTarget>;
 
 impl MeasurementOptions {
     /// Returns the size in bytes of the file that is created in a directory.
@@ -189,40 +190,35 @@ impl MeasurementOptions {
     }
 
     /// Measures the targets and reports the result.
-    pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandOutcome {
-        match self.test(targets, open) {
-            Ok(result) => {
-                let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
-                print_json_or_lines(self.json, &text);
-                let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
-                let mut all = figures.flat_map(|figure| &figure.repetitions);
-                if all.any(|one| one.mismatches > 0) {
-                    CommandOutcome::Findings
-                } else {
-                    CommandOutcome::Good
-                }
-            }
-            Err(failure) => CommandOutcome::could_not_run(failure),
-        }
+    pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult {
+        let result = self.test(targets, open)?;
+        let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
+        print_json_or_lines(self.json, &text);
+        let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
+        let mut all = figures.flat_map(|figure| &figure.repetitions);
+        Ok(if all.any(|one| one.mismatches > 0) { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
-    fn test(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> Result<DriveTest, CommandError> {
+    fn test(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult<DriveTest> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
         for (values, name) in [(&self.price, "--price"), (&self.watts, "--watts")] {
             if !values.is_empty() && values.len() != targets.len() {
-                return Err(format!("specify {name} once for each target, or omit it").into());
+                return Err(CommandError::new(format_args!(
+                    "the number of values of {name} differs from the number of targets"
+                ))
+                .advise("specify it once for each target, or omit it"));
             }
         }
         let real = RealVfs::new(RealOptions::default())
-            .map_err(|error| format!("could not start the I/O threads: {error}"))?
+            .context("could not start the I/O threads")?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
         let cancel = Cancellation::default();
         cancel_on_signals(&cancel)?;
         let mut paths = targets.to_vec();
-        let arrays = resolve_array_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
+        let arrays = resolve_array_directories(&mut paths).map_err(first_mistake)?;
         let volumes = ArrayVolumes::mount(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
         let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
@@ -237,17 +233,17 @@ impl MeasurementOptions {
         targets: Vec<TestTarget>,
         backend: &'static str,
         cancel: &Cancellation,
-    ) -> Result<DriveTest, CommandError> {
+    ) -> CommandResult<DriveTest> {
         let few = if targets.len() > 1 { DEFAULT_REPETITIONS } else { 1 };
         let options = DriveTestOptions {
-            seconds: self.seconds,
-            repetitions: self.repetitions.map_or(few, usize::from),
+            seconds: self.duration.0.as_secs_f64(),
+            repetitions: self.repeat.map_or(few, usize::from),
             zones: self.zones.into(),
             precondition: self.precondition,
             end_sync: self.end_sync,
             seed: self.seed,
             only: self.steps.clone(),
-            longest_seconds: self.longest.map(|longest| longest.0.as_secs_f64()),
+            longest_seconds: self.time_limit.map(|limit| limit.0.as_secs_f64()),
             costs: TargetCosts {
                 prices: self.price.clone(),
                 watts: self.watts.clone(),
@@ -259,12 +255,15 @@ impl MeasurementOptions {
         let mut shown = DiskTestProgress(ProgressReport::new(ProgressReport::PLAIN_INTERVAL));
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
-        if let Err(error @ DriveTestError::Stalled { .. }) = &result {
+        let is_stalled = matches!(result, Err(DriveTestError::Stalled { .. }));
+        let result = result.map_err(CommandError::from);
+        if let Err(error) = &result
+            && is_stalled
+        {
             // Transfers are still in flight, and closing the files would wait for them.
-            print_error(error.to_string());
-            std::process::exit(CommandOutcome::CouldNotRun as i32);
+            std::process::exit(error.print() as i32);
         }
-        let result = result.map_err(|error| error.to_string())?;
+        let result = result?;
         if let Some(output) = &self.output {
             store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result))?;
         }

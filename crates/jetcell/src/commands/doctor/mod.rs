@@ -19,7 +19,7 @@ use self::observation::{Observation, ObservationSeverity};
 use self::storage::WritableDirectory;
 use self::system_files::SystemFiles;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,23 +59,19 @@ struct DoctorReport {
 
 impl DoctorArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.examine() {
-            Ok(examination) => {
-                let shown = if self.json {
-                    let text = jetcell_input::json_pretty(&examination);
-                    text.expect("text and numbers can be written as JSON") + "\n"
-                } else {
-                    text(&examination)
-                };
-                console::print_json_or_text(self.json, &shown);
-                if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings }
-            }
-            Err(failure) => CommandOutcome::could_not_run(failure),
-        }
+    pub fn run(self) -> CommandResult {
+        let examination = self.examine()?;
+        let shown = if self.json {
+            let text = jetcell_input::json_pretty(&examination);
+            text.expect("text and numbers can be written as JSON") + "\n"
+        } else {
+            text(&examination)
+        };
+        console::print_json_or_text(self.json, &shown);
+        Ok(if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn examine(&self) -> Result<DoctorReport, CommandError> {
+    fn examine(&self) -> CommandResult<DoctorReport> {
         let files = SystemFiles::for_this_machine();
         let directories: Vec<WritableDirectory> =
             self.directories.iter().map(|path| WritableDirectory::open(path)).collect::<Result<_, _>>()?;

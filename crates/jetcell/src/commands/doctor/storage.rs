@@ -1,6 +1,7 @@
 //! The storage that contains a directory: space, file system, device, and sync latency.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,7 +13,7 @@ use jetcell_vfs::direct_io_available;
 
 use super::observation::Observation;
 use super::system_files::SystemFiles;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Number of syncs that are timed.
 const SYNC_SAMPLES: usize = 20;
@@ -39,21 +40,25 @@ pub(super) struct WritableDirectory {
 
 impl WritableDirectory {
     /// Opens a directory and times syncs of an unnamed file, which is removed when it is closed.
-    pub(super) fn open(path: &Path) -> Result<WritableDirectory, CommandError> {
+    pub(super) fn open(path: &Path) -> CommandResult<WritableDirectory> {
         let shown = path.display();
         let metadata = fs::metadata(path)
-            .map_err(|error| format!("{shown} cannot be examined: {error}; specify an existing directory"))?;
+            .context(format_args!("{shown} cannot be examined"))
+            .advise("specify an existing directory")?;
         if !metadata.is_dir() {
-            return Err(format!("{shown} is not a directory; specify the directory of the test").into());
+            return Err(CommandError::new(format_args!("{shown} is not a directory"))
+                .advise("specify the directory of the test"));
         }
         let file = tempfile::tempfile_in(path).map_err(|error| {
-            format!("{shown} is not writable ({error}); change its permissions, or use a different directory")
+            CommandError::new(format_args!("{shown} is not writable ({error})"))
+                .advise("change its permissions, or use a different directory")
         })?;
-        let syncs = time_syncs(&file).map_err(|error| {
-            format!("{shown}: could not write a file: {error}; free some space, or check the kernel log")
-        })?;
+        let syncs = time_syncs(&file)
+            .context(format_args!("{shown}: could not write a file"))
+            .advise("free some space, or check the kernel log")?;
         let space = rustix::fs::statvfs(path)
-            .map_err(|error| format!("{shown}: could not determine the free space: {error}"))?;
+            .map_err(io::Error::from)
+            .context(format_args!("{shown}: could not determine the free space"))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
         Ok(WritableDirectory {
             path: path.to_path_buf(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_fleet::bus::{BusError, NatsAccess, NatsBus};
+use jetcell_fleet::bus::{NatsAccess, NatsBus};
 use jetcell_fleet::config::is_valid_name;
 use jetcell_fleet::{
     FleetConfig, FleetRank, HostIdentity, HostLimits, HostProgress as FleetProgress, HostSession,
@@ -19,7 +19,7 @@ use super::run::DEFAULT_ADDRESS;
 use crate::commands::test::store;
 use crate::console;
 use crate::live::{MonitorObserver, RunMonitor, RunProgressDisplay};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 /// Maximum time for a NATS server to start.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,18 +78,14 @@ pub struct FleetJoinArgs {
 }
 
 impl FleetJoinArgs {
-    /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.join() {
-            Ok(outcome) => outcome,
-            Err(failure) => CommandOutcome::could_not_run(failure),
-        }
-    }
-
-    fn host_limits(&self) -> Result<HostLimits, CommandError> {
+    fn host_limits(&self) -> CommandResult<HostLimits> {
         for directory in &self.allow_dir {
             if !directory.is_dir() {
-                return Err(format!("--allow-dir {}: not a directory; create it", directory.display()).into());
+                return Err(CommandError::new(format_args!(
+                    "--allow-dir {}: not a directory",
+                    directory.display()
+                ))
+                .advise("create it"));
             }
         }
         Ok(HostLimits {
@@ -99,15 +95,16 @@ impl FleetJoinArgs {
         })
     }
 
-    fn join(self) -> Result<CommandOutcome, CommandError> {
+    /// Runs the command.
+    pub fn run(self) -> CommandResult {
         if !is_valid_name(&self.fleet) {
-            return Err("--fleet: write 1 to 64 letters, digits, - and _".into());
+            return Err(CommandError::new("--fleet: the name is not valid")
+                .advise("write 1 to 64 letters, digits, - and _"));
         }
         let limits = self.host_limits()?;
-        let rank = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())
-            .map_err(|error| error.to_string())?;
-        let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
-        let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
+        let rank = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())?;
+        let configuration = self.config.as_deref().map(FleetConfig::read).transpose()?;
+        let configuration = configuration.map(|config| config.digest);
         let identity =
             HostIdentity { fleet_rank: rank, token: random_token(), name: host_name(), configuration };
 
@@ -125,53 +122,49 @@ impl FleetJoinArgs {
         let mut work = StorageTestTask::new(limits, &mut watcher, |finished: &FinishedRun| {
             let output = &finished.result.plan.output;
             if let Err(error) = store(finished, output) {
-                print_error(format!(
-                    "{}: could not write results: {error}; free some space",
-                    output.display()
-                ));
+                CommandError::new(format_args!("{}: could not write results: {error}", output.display()))
+                    .advise("free some space")
+                    .print();
             }
             own = Some((finished.result.verdict, finished.result.reason.clone(), output.clone()));
         });
         let left = join(&bus, &mut session, &mut work, &interrupted);
         drop(work);
         watcher.finish();
-        Ok(print_result(left, own))
+        print_result(left, own)
     }
 }
 
 /// Connects to the server. Launchers start all hosts at the same time, so the server may not be running yet.
-fn connect(
-    access: &NatsAccess,
-    session: &HostSession,
-    interrupted: &Cancellation,
-) -> Result<NatsBus, CommandError> {
+fn connect(access: &NatsAccess, session: &HostSession, interrupted: &Cancellation) -> CommandResult<NatsBus> {
     let began = Instant::now();
     loop {
         match NatsBus::connect(access, &session.subscriptions()) {
             Ok(bus) => return Ok(bus),
-            Err(BusError::Unreachable(_))
-                if began.elapsed() < SERVER_START_TIMEOUT && !interrupted.is_cancelled() =>
+            Err(error)
+                if error.is_unreachable()
+                    && began.elapsed() < SERVER_START_TIMEOUT
+                    && !interrupted.is_cancelled() =>
             {
                 std::thread::sleep(CONNECT_RETRY_INTERVAL);
             }
-            Err(error) => return Err(error.to_string().into()),
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
 /// Prints the result of the test and returns the outcome.
-fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> CommandOutcome {
+fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> CommandResult {
     if let Some((_, reason, output)) = &own {
         console::print_note(&format!("This host: {reason}; results in {}", output.display()));
     }
     let passed = own.is_some_and(|(verdict, ..)| verdict == Verdict::Pass);
     match (left.session_end, left.stop_reason) {
-        (SessionEnd::ResultDelivered, None) if passed => CommandOutcome::Good,
-        (SessionEnd::ResultDelivered, None) => CommandOutcome::Findings,
+        (SessionEnd::ResultDelivered, None) if passed => Ok(CommandOutcome::Good),
+        (SessionEnd::ResultDelivered, None) => Ok(CommandOutcome::Findings),
         (SessionEnd::ResultDelivered, Some(reason)) | (SessionEnd::ResultNotDelivered(reason), _) => {
-            print_error(reason);
-            CommandOutcome::Findings
+            Err(CommandError::new(reason).with_outcome(CommandOutcome::Findings))
         }
-        (SessionEnd::Refused(reason), _) => CommandOutcome::could_not_run(reason),
+        (SessionEnd::Refused(reason), _) => Err(CommandError::new(reason)),
     }
 }

@@ -15,7 +15,7 @@ use clap::Subcommand;
 
 use self::join::FleetJoinArgs;
 use self::run::FleetRunArgs;
-use crate::outcome::CommandOutcome;
+use crate::outcome::CommandResult;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ pub enum FleetCommand {
 
 impl FleetCommand {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
             FleetCommand::Run(command) => command.run(),
             FleetCommand::Join(command) => command.run(),

@@ -21,7 +21,7 @@ use super::tables::fleet_text;
 use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -97,19 +97,16 @@ pub struct FleetRunArgs {
 
 impl FleetRunArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         if self.example_config {
             console::print(EXAMPLE);
-            return CommandOutcome::Good;
+            return Ok(CommandOutcome::Good);
         }
-        match self.coordinate() {
-            Ok(outcome) => outcome,
-            Err(failure) => CommandOutcome::could_not_run(failure),
-        }
+        self.coordinate()
     }
 
     /// Starts a server if no server address was given.
-    fn server(&self, directory: &Path) -> Result<Option<NatsServer>, CommandError> {
+    fn server(&self, directory: &Path) -> CommandResult<Option<NatsServer>> {
         if self.connection.nats.is_some() {
             return Ok(None);
         }
@@ -118,15 +115,15 @@ impl FleetRunArgs {
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
         };
         let started = NatsServer::start(self.listen, &security, directory);
-        Ok(Some(started.map_err(|error| error.to_string())?))
+        Ok(Some(started?))
     }
 
-    fn coordinate(self) -> Result<CommandOutcome, CommandError> {
+    fn coordinate(self) -> CommandResult {
         let path = self.config.clone().unwrap_or_default();
-        let mut config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
+        let mut config = FleetConfig::read(&path)?;
         if let Some(span) = self.alone_first {
             let asked = config.measure_alone_first(span);
-            asked.map_err(|mistake| format!("--alone-first: {mistake}"))?;
+            asked.context("--alone-first")?;
         }
         self.ssh.check(config.size())?;
         let clocks = HostClocks::start();
@@ -134,7 +131,8 @@ impl FleetRunArgs {
         let (now, epoch) = (clocks.steady_ns(), random_token());
         let mut coordinator = match saved {
             Some(saved) => {
-                let resumed = Coordinator::resume(config, PROGRAM_VERSION, saved, epoch, now)?;
+                let resumed = Coordinator::resume(config, PROGRAM_VERSION, saved, epoch, now)
+                    .map_err(CommandError::new)?;
                 store.show_message("The interrupted run continues.");
                 resumed
             }
@@ -159,17 +157,15 @@ impl FleetRunArgs {
         clocks: HostClocks,
         store: &mut FleetStore,
         stop: &Cancellation,
-    ) -> Result<FleetResult, CommandError> {
-        let directory = tempfile::tempdir()
-            .map_err(|error| format!("cannot create a directory for nats-server: {error}"))?;
+    ) -> CommandResult<FleetResult> {
+        let directory = tempfile::tempdir().context("cannot create a directory for nats-server")?;
         let server = self.server(directory.path())?;
         let url = match (&server, &self.connection.nats) {
             (Some(server), _) => server.url(),
             (None, Some(url)) => url.clone(),
             (None, None) => format!("nats://{DEFAULT_ADDRESS}"),
         };
-        let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())
-            .map_err(|error| error.to_string())?;
+        let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())?;
         let metrics = self.metrics.as_deref();
         let metrics =
             metrics.map(|address| MetricsServer::start(address, Box::new(store.monitor()))).transpose()?;
@@ -190,7 +186,7 @@ impl FleetRunArgs {
         drop(server);
         if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
             store.abandon();
-            return Err(reason.clone().into());
+            return Err(CommandError::new(reason));
         }
         store.finish(coordinator)
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use clap::Args;
 use jetcell_vfs::check_secret;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::remote::MAX_TOKEN_FILE;
 
 /// Options for hosts that are started by ssh.
@@ -38,25 +38,25 @@ fn quoted(word: &str) -> String {
 
 impl SshOptions {
     /// Checks the number and the names of the hosts.
-    pub fn check(&self, size: u32) -> Result<(), CommandError> {
+    pub fn check(&self, size: u32) -> CommandResult<()> {
         if self.ssh.is_empty() {
             return Ok(());
         }
         if self.ssh.len() as u64 != u64::from(size) {
-            return Err(format!(
-                "--ssh lists {} hosts, but the configuration has {size}; list one host for each rank",
+            return Err(CommandError::new(format_args!(
+                "--ssh lists {} hosts, but the configuration has {size}",
                 self.ssh.len()
-            )
-            .into());
+            ))
+            .advise("list one host for each rank"));
         }
         match self.ssh.iter().find(|host| host.is_empty() || host.starts_with('-')) {
-            Some(host) => Err(format!("--ssh: {host:?} is not a host name").into()),
+            Some(host) => Err(CommandError::new(format_args!("--ssh: {host:?} is not a host name"))),
             None => Ok(()),
         }
     }
 
     /// Starts the hosts. If there is a token file, each host reads the server token from its standard input.
-    pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, CommandError> {
+    pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> CommandResult<SshHosts> {
         let mut hosts = SshHosts(Vec::new());
         let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
         let allowed = self.ssh_allow_dir.clone().unwrap_or_default().display().to_string();
@@ -71,9 +71,8 @@ impl SshOptions {
             let input = match token {
                 Some(path) => {
                     words.extend(["--token-file", "/dev/stdin"]);
-                    let error_with_path = |error: std::io::Error| format!("{}: {error}", path.display());
-                    check_secret(path, MAX_TOKEN_FILE).map_err(error_with_path)?;
-                    File::open(path).map_err(error_with_path)?.into()
+                    check_secret(path, MAX_TOKEN_FILE).context(path.display())?;
+                    File::open(path).context(path.display())?.into()
                 }
                 None => Stdio::null(),
             };
@@ -82,8 +81,7 @@ impl SshOptions {
             command.args(["-o", "BatchMode=yes", "--", host]).arg(line).stdin(input).stdout(Stdio::null());
             // Ctrl-C must reach only the coordinator, which stops the hosts.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
-            let child =
-                command.spawn().map_err(|error| format!("could not start ssh: {error}; install it"))?;
+            let child = command.spawn().context("could not start ssh").advise("install it")?;
             hosts.0.push(child);
         }
         Ok(hosts)

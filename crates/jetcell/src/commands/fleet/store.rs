@@ -10,6 +10,7 @@ use chrono::{DateTime, Local};
 use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
 use jetcell_fleet::{
     Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
+    StorageOutcome, StoreResultError,
 };
 use jetcell_host::{Evidence, ProgressLine, peak_resident_bytes};
 use jetcell_input::error_line;
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
-use crate::outcome::{CommandError, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 const STATE: &str = "fleet-state.json";
 
@@ -63,7 +64,7 @@ impl FleetStore {
         config: &FleetConfig,
         new: bool,
         quiet: bool,
-    ) -> Result<(FleetStore, Option<CoordinatorState>), CommandError> {
+    ) -> CommandResult<(FleetStore, Option<CoordinatorState>)> {
         let output = config.output.clone().unwrap_or_else(|| format!("fleet-{}", config.name).into());
         let state = if new { None } else { read_state(&output.join(STATE))? };
         let (directory, saved) = match state {
@@ -119,13 +120,14 @@ impl FleetStore {
     }
 
     /// Combines the hosts' results into the result of the fleet, and stores it.
-    pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, CommandError> {
+    pub fn finish(&mut self, coordinator: &Coordinator) -> CommandResult<FleetResult> {
         self.line = None;
         let mut results = BTreeMap::new();
-        for member in coordinator.members().filter(|member| matches!(member.storage_outcome(), Some(Ok(()))))
+        for member in coordinator
+            .members()
+            .filter(|member| matches!(member.storage_outcome(), Some(StorageOutcome::Stored(()))))
         {
-            let read =
-                StoredRun::read(&self.host_directory(member.rank())).map_err(|error| error.to_string())?;
+            let read = StoredRun::read(&self.host_directory(member.rank()))?;
             results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
         }
         let metadata = RunMetadata {
@@ -145,12 +147,9 @@ impl FleetStore {
             replace_output(&self.directory.join("fleet.json"), fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
-        written().map_err(|error| {
-            format!(
-                "{}: could not write results: {error}; free some space, and run the command again",
-                self.directory.display()
-            )
-        })?;
+        written()
+            .context(format_args!("{}: could not write results", self.directory.display()))
+            .advise("free some space, and run the command again")?;
         Ok(fleet)
     }
 
@@ -159,16 +158,18 @@ impl FleetStore {
     }
 }
 
-fn read_state(path: &Path) -> Result<Option<StoredCoordinator>, CommandError> {
+fn read_state(path: &Path) -> CommandResult<Option<StoredCoordinator>> {
     let mut text = String::new();
     match open_input(path).and_then(|file| file.take(MAX_STATE).read_to_string(&mut text)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: cannot be read: {error}", path.display()).into()),
-        Ok(_) => {}
+        other => {
+            other.context(format_args!("{}: cannot be read", path.display()))?;
+        }
     }
     serde_json::from_str(&text).map(Some).map_err(|error| {
         let what = error_line(&error);
-        format!("{} is damaged ({what}); --new discards the run", path.display()).into()
+        CommandError::new(format_args!("{} is damaged ({what})", path.display()))
+            .advise("--new discards the run")
     })
 }
 
@@ -181,12 +182,11 @@ fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std
 }
 
 impl CoordinatorBackend for FleetStore {
-    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
-        let HostResult { result, samples } = serde_json::from_slice(bytes)
-            .map_err(|error| format!("its result cannot be read: {}", error_line(&error)))?;
+    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), StoreResultError> {
+        let HostResult { result, samples } =
+            serde_json::from_slice(bytes).map_err(StoreResultError::Invalid)?;
         let directory = self.host_directory(rank);
-        write_run(&directory, result, &samples)
-            .map_err(|error| format!("{}: cannot be written: {error}", directory.display()))
+        write_run(&directory, result, &samples).map_err(|error| StoreResultError::Io { directory, error })
     }
 
     fn save_state(&mut self, saved: &CoordinatorState) {
@@ -197,11 +197,9 @@ impl CoordinatorBackend for FleetStore {
         if let Err(error) = &written
             && !self.failed
         {
-            print_error(format!(
-                "{}: cannot be written: {error}; the run continues, but a restarted coordinator cannot \
-                 resume it; free some space",
-                path.display()
-            ));
+            CommandError::new(format_args!("{}: cannot be written: {error}", path.display()))
+                .advise("the run continues, but a restarted coordinator cannot resume it; free some space")
+                .print();
         }
         self.failed = written.is_err();
     }

@@ -14,18 +14,16 @@ use serde_json::json;
 use super::{MaintainArgs, MaintainTaskName};
 use crate::commands::copies::scan_json;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// Returns the copy to scan, or `None` if the paths belong to an instance.
-pub(super) fn copy_to_scan<'p>(
-    vfs: &Arc<dyn Vfs>,
-    paths: &'p [PathBuf],
-) -> Result<Option<&'p Path>, CommandError> {
+pub(super) fn copy_to_scan<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> CommandResult<Option<&'p Path>> {
     for path in paths.iter().filter(|path| path.is_dir()) {
         if CopyState::read(&**vfs, path)?.is_some() {
             return match paths {
                 [copy] => Ok(Some(copy)),
-                _ => Err(format!("{} is a copy; specify only its directory", path.display()).into()),
+                _ => Err(CommandError::new(format_args!("{} is a copy", path.display()))
+                    .advise("specify only its directory")),
             };
         }
     }
@@ -33,27 +31,23 @@ pub(super) fn copy_to_scan<'p>(
 }
 
 impl MaintainArgs {
-    pub(super) fn scan_copy(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        directory: &Path,
-    ) -> Result<CommandOutcome, CommandError> {
+    pub(super) fn scan_copy(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult {
         if self.tasks.iter().any(|task| *task != MaintainTaskName::Scan) {
-            let what = "a copy only replays the changes of its active side; use only --tasks scan";
-            return Err(format!("{}: {what}", directory.display()).into());
+            return Err(CommandError::new("a copy only replays the changes of its active side")
+                .context(directory.display())
+                .advise("use only --tasks scan"));
         }
         if self.maintenance_window.is_some() {
-            return Err(format!(
-                "{}: a copy is scanned immediately; omit --maintenance-window",
+            return Err(CommandError::new(format_args!(
+                "{}: a copy is scanned immediately",
                 directory.display()
-            )
-            .into());
+            ))
+            .advise("omit --maintenance-window"));
         }
         self.scan()?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
-        let events = EventFile::open(directory, true)
-            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let events = EventFile::open(directory, true).context(directory.join("events.jsonl").display())?;
         let options = CopyScanOptions {
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
             throttle: self.throttle(),

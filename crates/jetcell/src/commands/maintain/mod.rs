@@ -23,7 +23,7 @@ use jetcell_workload::units::{ByteSize, TimeSpan};
 use self::output::DatabaseMaintenanceResult;
 use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files::vfs;
 use crate::shared::files::{files, log_directory};
 
@@ -118,11 +118,6 @@ enum MaintainTaskName {
 }
 
 impl MaintainArgs {
-    /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.maintain().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
     fn throttle(&self) -> MaintenanceThrottle {
         MaintenanceThrottle {
             pause: self.pause.0,
@@ -132,13 +127,12 @@ impl MaintainArgs {
     }
 
     /// Returns the options of the scan, or `None` if no scan was requested.
-    fn scan(&self) -> Result<Option<ScanOptions>, CommandError> {
+    fn scan(&self) -> CommandResult<Option<ScanOptions>> {
         let [scan, zero] =
             [MaintainTaskName::Scan, MaintainTaskName::Zero].map(|task| self.tasks.contains(&task));
         if zero && !scan {
-            return Err(
-                "--tasks zero requires scan, because one pass does both; use --tasks scan,zero".into()
-            );
+            return Err(CommandError::new("--tasks zero requires scan, because one pass does both")
+                .advise("use --tasks scan,zero"));
         }
         let options = ScanOptions {
             throttle: self.throttle(),
@@ -148,12 +142,12 @@ impl MaintainArgs {
             single_pass: true,
             ..ScanOptions::default()
         };
-        options.check().map_err(|error| CommandError::from(error.to_string()))?;
+        options.check()?;
         Ok(scan.then_some(options))
     }
 
     /// Returns the options of the defragmentations.
-    fn defragmentations(&self) -> Result<Vec<DefragOptions>, CommandError> {
+    fn defragmentations(&self) -> CommandResult<Vec<DefragOptions>> {
         let kinds = [
             (MaintainTaskName::Defrag, DefragKind::Compaction),
             (MaintainTaskName::Layout, DefragKind::SequentialLayout),
@@ -161,7 +155,8 @@ impl MaintainArgs {
         let wanted: Vec<DefragKind> =
             kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
         if self.partial_merges && wanted.is_empty() {
-            return Err("--partial-merges applies only to defragmentation; use --tasks defrag".into());
+            return Err(CommandError::new("--partial-merges applies only to defragmentation")
+                .advise("use --tasks defrag"));
         }
         let options = |kind| DefragOptions {
             kind,
@@ -172,13 +167,12 @@ impl MaintainArgs {
             ..DefragOptions::default()
         };
         let all: Vec<DefragOptions> = wanted.into_iter().map(options).collect();
-        all.iter()
-            .try_for_each(DefragOptions::check)
-            .map_err(|error| CommandError::from(error.to_string()))?;
+        all.iter().try_for_each(DefragOptions::check)?;
         Ok(all)
     }
 
-    fn maintain(&self) -> Result<CommandOutcome, CommandError> {
+    /// Runs the command.
+    pub fn run(self) -> CommandResult {
         let schedule = MaintenanceSchedule {
             scan: self.scan()?,
             defragmentations: self.defragmentations()?,
@@ -192,7 +186,8 @@ impl MaintainArgs {
         }
         let set = RecoverySet::find(&vfs, &files(&self.paths)?)?;
         let Some(first) = set.databases.first() else {
-            return Err("found no database matching these logs; also specify the database file".into());
+            return Err(CommandError::new("found no database matching these logs")
+                .advise("also specify the database file"));
         };
         let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;
@@ -202,8 +197,7 @@ impl MaintainArgs {
         check_not_in_use(databases.chain([lock.as_path()]), false)?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
-        let events = EventFile::open(&directory, true)
-            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let events = EventFile::open(&directory, true).context(directory.join("events.jsonl").display())?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
         of_instance.base_name = set.base_name;
         of_instance.log_names = set.log_names;

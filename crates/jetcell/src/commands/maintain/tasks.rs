@@ -1,6 +1,5 @@
 //! Maintenance tasks on attached databases.
 
-use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, parent_directory};
 
 use crate::console;
-use crate::outcome::{CommandError, print_error};
+use crate::outcome::{CommandError, CommandResult};
 
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -124,10 +123,10 @@ pub(super) struct MaintainedDatabase {
 }
 
 impl MaintainedDatabase {
-    fn record_failure(&mut self, what: impl Display) {
-        let what = format!("{what}; the same command resumes the work on this database");
-        print_error(&*what);
-        self.failure = Some(what);
+    fn record_failure(&mut self, failure: CommandError) {
+        let failure = failure.advise("the same command resumes the work on this database");
+        failure.print();
+        self.failure = Some(failure.full_text());
     }
 }
 
@@ -155,13 +154,12 @@ impl MaintenanceSchedule {
     }
 
     /// Fails if the window is too short for all tasks on all databases.
-    pub fn check_window(&self, places: &MaintenanceSlots) -> Result<(), CommandError> {
+    pub fn check_window(&self, places: &MaintenanceSlots) -> CommandResult<()> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
-            return Err(
-                "--maintenance-window applies only to scan, zero, defrag and layout; for example, use \
-                 --tasks scan"
-                    .into(),
-            );
+            return Err(CommandError::new(
+                "--maintenance-window applies only to scan, zero, defrag and layout",
+            )
+            .advise("for example, use --tasks scan"));
         }
         places.0.iter().try_for_each(|place| self.window_for(0, place).map(|_| ()))
     }
@@ -210,15 +208,11 @@ impl MaintenanceSchedule {
     }
 
     /// Returns the part of the window for a task on a database. Task 0 is the scan.
-    fn window_for(
-        &self,
-        task: usize,
-        place: &MaintenanceSlot,
-    ) -> Result<Option<MaintenanceWindow>, CommandError> {
+    fn window_for(&self, task: usize, place: &MaintenanceSlot) -> CommandResult<Option<MaintenanceWindow>> {
         let tasks = usize::from(self.scan.is_some()) + self.defragmentations.len();
         let of_task = (task as u32, tasks as u32);
         let share = self.window.map(|window| window.share(of_task, place.window_part)).transpose();
-        share.map_err(|error| CommandError::from(error.to_string()))
+        Ok(share?)
     }
 
     /// Starts the defragmentation with the given index.
@@ -244,7 +238,7 @@ impl MaintenanceSchedule {
 /// Runs a step on each database that has not failed, and records failures.
 fn for_each_without_failure(
     attached: &mut [MaintainedDatabase],
-    step: impl Fn(&mut MaintainedDatabase) -> Result<(), CommandError>,
+    step: impl Fn(&mut MaintainedDatabase) -> CommandResult<()>,
 ) {
     for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
         if let Err(what) = step(one) {
@@ -299,7 +293,7 @@ fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &Ca
             // same disk wait for their turn.
             if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                 end_tasks(&one.database);
-                one.record_failure(what);
+                one.record_failure(CommandError::new(what));
                 continue;
             }
             for state in states.iter().filter(|state| state.running) {

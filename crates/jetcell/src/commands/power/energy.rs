@@ -9,8 +9,7 @@ use jetcell_report::{ReportCell, ReportTable, StoredRun, table_text, tables_html
 use serde_json::json;
 
 use crate::console::{self, print_json_or_lines};
-use crate::measured_window::measured_window;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
 use crate::shared::tariff::{TariffOptions, above_zero};
@@ -78,14 +77,7 @@ struct EnergyOutput<'s> {
 
 impl ShowEnergyArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.show() {
-            Ok(()) => CommandOutcome::Good,
-            Err(what) => CommandOutcome::could_not_run(what),
-        }
-    }
-
-    fn show(&self) -> Result<(), CommandError> {
+    pub fn run(self) -> CommandResult {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
@@ -105,32 +97,31 @@ impl ShowEnergyArgs {
                 format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
             }),
         );
-        Ok(())
+        Ok(CommandOutcome::Good)
     }
 
     /// Returns the energy that was read from the log or entered by the user.
-    fn measured_energy(&self) -> Result<EnergyOutput<'_>, CommandError> {
-        let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
-        let run = self.run.as_deref().map(StoredRun::read).transpose().map_err(|error| error.to_string())?;
+    fn measured_energy(&self) -> CommandResult<EnergyOutput<'_>> {
+        let run = self.run.as_deref().map(StoredRun::read).transpose()?;
         let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
             (None, Some(kwh), Some(hours), Some(scope)) => {
                 let used = EnergyUse { joules: kwh * JOULES_PER_KWH, seconds: hours * 3600.0, counted: true };
                 (used, scope, "entered: kWh over hours")
             }
             (Some(path), ..) => {
-                let log = PowerLog::read(path, self.scope).map_err(command_error)?;
+                let log = PowerLog::read(path, self.scope)?;
                 let used = match &run {
                     None => log.total_energy(),
                     Some(run) => {
-                        let (from, to) = measured_window(&run.result)?;
+                        let (from, to) = run.result.measured_window()?;
                         log.energy_between(from, to)
                     }
                 };
-                let used = used.map_err(command_error)?;
+                let used = used?;
                 let source = if used.counted { "meter counter" } else { "integrated meter power" };
                 (used, log.scope, source)
             }
-            _ => return Err("specify a log, or --kwh, --hours and --scope".into()),
+            _ => return Err(CommandError::new("specify a log, or --kwh, --hours and --scope")),
         };
         Ok(EnergyOutput {
             energy: EnergyEstimate::from_watts(used.watts(), scope, &self.tariff.tariff()),

@@ -9,7 +9,7 @@ use jetcell_power::detect_meters;
 use self::energy::ShowEnergyArgs;
 use self::record::RecordPowerArgs;
 use crate::console::print;
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -44,9 +44,9 @@ pub enum PowerCommand {
 
 impl PowerCommand {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
-            PowerCommand::Meters => meters(),
+            PowerCommand::Meters => Ok(meters()),
             PowerCommand::Record(command) => command.run(),
             PowerCommand::Energy(command) => command.run(),
         }
@@ -55,20 +55,17 @@ impl PowerCommand {
 
 fn meters() -> CommandOutcome {
     let meters = detect_meters();
-    for (kind, opened) in &meters {
+    let is_found = meters.iter().any(|(_, opened)| opened.is_ok());
+    for (kind, opened) in meters {
         let scope = kind.scope().map_or_else(|| "specify --scope".to_string(), |scope| scope.to_string());
         match opened {
             Ok(()) => print(&format!("meter {kind}: returns readings; scope: {scope}\n")),
-            Err(what) => print(&format!("no reading: {what}\n")),
+            Err(error) => print(&format!("no reading: {}\n", CommandError::from(error).full_text())),
         }
     }
     print(
         "Smart plugs are not detected automatically; specify them as tasmota=URL, shelly=URL or \
      shelly1=URL\n",
     );
-    if meters.iter().any(|(_, opened)| opened.is_ok()) {
-        CommandOutcome::Good
-    } else {
-        CommandOutcome::Findings
-    }
+    if is_found { CommandOutcome::Good } else { CommandOutcome::Findings }
 }

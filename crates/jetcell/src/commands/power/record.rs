@@ -10,7 +10,7 @@ use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_power::{MeterKind, MeterScope};
 use jetcell_workload::units::TimeSpan;
 
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::power_recording::PowerRecording;
 
 const EXAMPLES: &str = "\
@@ -58,14 +58,12 @@ pub struct RecordPowerArgs {
 
 impl RecordPowerArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.record().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn record(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
-            return Err("--interval is out of range; use a value between 100ms and 10s".into());
+            return Err(
+                CommandError::new("--interval is out of range").advise("use a value between 100ms and 10s")
+            );
         }
         let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
         let cancel = Cancellation::default();
@@ -78,28 +76,28 @@ impl RecordPowerArgs {
             let stop = end.is_some() || (running.0.is_none() && cancel.is_cancelled());
             if stop || began.elapsed() >= next {
                 next = began.elapsed() + interval;
-                recording.read()?;
+                if let Err(error) = recording.read() {
+                    running.wait_for_exit()?;
+                    return Err(error);
+                }
             }
             if stop {
-                return Ok(self.outcome(end, recording.failures));
+                return self.outcome(end, recording.failures);
             }
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandOutcome {
+    fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandResult {
         if failures > 0 {
-            return CommandOutcome::could_not_run(format!(
-                "{}: {failures} readings failed; {} has gaps",
-                self.meter,
-                self.output.display()
-            ));
+            let error = CommandError::new(format_args!("{}: {failures} readings failed", self.meter));
+            return Err(error.advise(format!("{} has gaps", self.output.display())));
         }
-        match end.map(|status| status.code()) {
+        Ok(match end.map(|status| status.code()) {
             None | Some(Some(0)) => CommandOutcome::Good,
             Some(Some(1)) => CommandOutcome::Findings,
             Some(_) => CommandOutcome::CouldNotRun,
-        }
+        })
     }
 }
 
@@ -107,15 +105,20 @@ impl RecordPowerArgs {
 struct RecordedCommand(Option<Child>);
 
 impl RecordedCommand {
-    fn start(command: &[OsString]) -> Result<RecordedCommand, CommandError> {
+    fn start(command: &[OsString]) -> CommandResult<RecordedCommand> {
         let Some((program, arguments)) = command.split_first() else { return Ok(RecordedCommand(None)) };
         let child = Command::new(program).args(arguments).spawn();
-        let child = child.map_err(|error| format!("could not run {}: {error}", program.display()))?;
+        let child = child.context(format_args!("could not run {}", program.display()))?;
         Ok(RecordedCommand(Some(child)))
     }
 
-    fn exit_status(&mut self) -> Result<Option<ExitStatus>, CommandError> {
+    fn exit_status(&mut self) -> CommandResult<Option<ExitStatus>> {
         let Some(child) = &mut self.0 else { return Ok(None) };
-        child.try_wait().map_err(|error| format!("waiting for the command failed: {error}").into())
+        child.try_wait().context("waiting for the command failed")
+    }
+
+    fn wait_for_exit(&mut self) -> Result<(), CommandError> {
+        let Some(child) = &mut self.0 else { return Ok(()) };
+        child.wait().map(drop).context("waiting for the command failed")
     }
 }

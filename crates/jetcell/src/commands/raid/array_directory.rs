@@ -21,7 +21,7 @@ use jetcell_vfs::{
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Name of the file that lists the members.
 const STATE_FILE: &str = "array.toml";
@@ -85,33 +85,31 @@ struct StoredMembers {
 
 impl ArrayDirectory {
     /// Fails if the directory belongs to an array or cannot be used for one.
-    pub fn refuse_used(path: &Path) -> Result<(), CommandError> {
+    pub fn refuse_used(path: &Path) -> CommandResult<()> {
         let shown = path.display();
         if path.join(STATE_FILE).symlink_metadata().is_ok() {
-            return Err(format!(
-                "{shown} is the directory of an array; choose another directory, or destroy the array"
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{shown} is the directory of an array"))
+                .advise("choose another directory, or destroy the array"));
         }
         if path.exists() && !path.is_dir() {
-            return Err(format!(
-                "{shown} is not a directory; specify a new or existing directory for the array"
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{shown} is not a directory"))
+                .advise("specify a new or existing directory for the array"));
         }
         let parent = parent_directory(path);
         if !parent.is_dir() {
-            return Err(format!("{} does not exist; create it first", parent.display()).into());
+            return Err(CommandError::new(format_args!("{} does not exist", parent.display()))
+                .advise("create it first"));
         }
         Ok(())
     }
 
     /// Creates the directory if it does not exist. Until the returned guard is dropped, no other process can create
     /// an array in the directory.
-    pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, CommandError> {
+    pub fn claim(vfs: &dyn Vfs, path: &Path) -> CommandResult<ClaimedDirectory> {
         ArrayDirectory::refuse_used(path)?;
-        let create_error =
-            |error: io::Error| CommandError::from(format!("{}: cannot be created: {error}", path.display()));
+        let create_error = |error: io::Error| {
+            CommandError::from(error).context(format_args!("{}: cannot be created", path.display()))
+        };
         let made = match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => Some(path.to_path_buf()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
@@ -120,10 +118,11 @@ impl ArrayDirectory {
         vfs.sync_directory(parent_directory(path)).map_err(create_error)?;
         let mut claimed = ClaimedDirectory { created: made, _lock: None };
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => CommandError::from(format!(
-                "{}: another process is creating an array in this directory; choose another directory",
+            io::ErrorKind::WouldBlock => CommandError::new(format_args!(
+                "{}: another process is creating an array in this directory",
                 path.display()
-            )),
+            ))
+            .advise("choose another directory"),
             _ => create_error(error),
         })?;
         claimed._lock = Some(lock);
@@ -133,21 +132,24 @@ impl ArrayDirectory {
     }
 
     /// Reads the `array.toml` file of an array.
-    pub fn open(path: &Path) -> Result<ArrayDirectory, CommandError> {
+    pub fn open(path: &Path) -> CommandResult<ArrayDirectory> {
         let file = path.join(STATE_FILE);
         let shown = file.display();
         let text = read_input(&file, MAX_STATE_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CommandError::from(format!(
-                "{} is not the directory of an array ({STATE_FILE} does not exist); create an array with jetcell \
-                 raid create",
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CommandError::new(format_args!(
+                "{} is not the directory of an array ({STATE_FILE} does not exist)",
                 path.display()
-            )),
-            _ => format!("{shown}: {error}").into(),
+            ))
+            .advise("create an array with jetcell raid create"),
+            _ => CommandError::from(error).context(&shown),
         })?;
-        let damaged =
-            |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: StoredMembers = jetcell_input::toml::parse(&shown.to_string(), &text)
-            .map_err(|error| format!("{error}; the file is damaged, so restore it from a copy"))?;
+        let damaged = |what: &str| {
+            CommandError::new(format_args!("{shown} is damaged ({what})")).advise("restore it from a copy")
+        };
+        let stored: StoredMembers =
+            jetcell_input::toml::parse(&shown.to_string(), &text).map_err(|error| {
+                CommandError::new(error).advise("the file is damaged, so restore it from a copy")
+            })?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;
@@ -158,18 +160,15 @@ impl ArrayDirectory {
     }
 
     /// Writes the file atomically.
-    pub fn save(&self) -> Result<(), CommandError> {
+    pub fn save(&self) -> CommandResult<()> {
         let (members, write_log) = (self.members.clone(), self.write_log.clone());
         let simulated_drive = self.simulated_drive.clone();
         let stored = StoredMembers { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
         let shown = self.path.join(STATE_FILE);
-        let write_error = |what: &dyn std::fmt::Display| {
-            CommandError::from(format!("{}: cannot be written: {what}", shown.display()))
-        };
-        let text = toml::to_string(&stored).map_err(|error| write_error(&error))?;
+        let context = format!("{}: cannot be written", shown.display());
+        let text = toml::to_string(&stored).map_err(CommandError::new).context(&context)?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
-        replace_output(&self.path.join(STATE_FILE), format!("{head}{text}"))
-            .map_err(|error| write_error(&error))
+        replace_output(&shown, format!("{head}{text}")).context(context)
     }
 
     /// Removes the file, so that the directory no longer belongs to an array. The events remain.
@@ -185,8 +184,8 @@ pub fn find_locked_member(members: &[PathBuf]) -> Option<&PathBuf> {
 }
 
 /// Converts a path to an absolute path, which remains valid for commands that are run in other directories.
-pub fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
-    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
+pub fn absolute(path: &Path) -> CommandResult<PathBuf> {
+    std::path::absolute(path).context(path.display())
 }
 
 #[cfg(test)]
@@ -204,14 +203,14 @@ mod tests {
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
         let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        let second = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
+        let second = ArrayDirectory::claim(&vfs, &path).err().unwrap().full_text();
         assert!(second.contains("another process is creating an array"), "{second}");
         drop(claimed);
         assert!(!path.exists(), "a new directory without an array is removed");
         let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
         std::fs::write(path.join(STATE_FILE), "").unwrap();
         claimed.keep();
-        let used = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
+        let used = ArrayDirectory::claim(&vfs, &path).err().unwrap().full_text();
         assert!(used.contains("is the directory of an array") && path.join(STATE_FILE).exists(), "{used}");
         // An existing directory is not removed.
         let existing = parent.path().join("existing");
@@ -223,7 +222,7 @@ mod tests {
     #[test]
     fn the_array_file_round_trips_and_damage_gives_one_line() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(ArrayDirectory::open(dir.path()).unwrap_err().to_string().contains("raid create"));
+        assert!(ArrayDirectory::open(dir.path()).unwrap_err().full_text().contains("raid create"));
         let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];
         let mut array = ArrayDirectory {
             path: dir.path().into(),
@@ -250,7 +249,7 @@ mod tests {
             "id = \"1\"\nmembers = []\n[simulated_drive]\ntime_scale = 0",
         ] {
             std::fs::write(dir.path().join(STATE_FILE), text).unwrap();
-            let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
+            let complaint = ArrayDirectory::open(dir.path()).unwrap_err().full_text();
             assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");
             assert!(complaint.contains("line 3") || !text.ends_with("more = 1"), "{complaint}");
         }

@@ -8,7 +8,7 @@ use jetcell_vfs::parent_directory;
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandError, CommandResult};
 
 const EXAMPLES: &str = "\
 Runs the steps of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, alternately on the array and in
@@ -40,23 +40,19 @@ pub struct RaidBenchArgs {
 }
 
 impl RaidBenchArgs {
-    pub fn run(self) -> CommandOutcome {
-        let beside = match self.beside.map_or_else(|| first_member(&self.array), Ok) {
-            Ok(beside) => beside,
-            Err(failure) => return CommandOutcome::could_not_run(failure),
-        };
+    pub fn run(self) -> CommandResult {
+        let beside = self.beside.map_or_else(|| first_member(&self.array), Ok)?;
         let mut array = std::ffi::OsString::from("array:");
         array.push(&self.array);
         let size = self.options.size();
         self.options.run(&[array.into(), beside], &|vfs, path| {
-            TestTarget::open(vfs, path, size, WritePermission::ReadOnly)
-                .map_err(|error| error.to_string().into())
+            Ok(TestTarget::open(vfs, path, size, WritePermission::ReadOnly)?)
         })
     }
 }
 
 /// Returns the directory of the first member.
-fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
+fn first_member(array: &Path) -> CommandResult<PathBuf> {
     let parent = parent_directory(array);
     let directory = if super::is_array(array) || !super::is_array(parent) {
         ArrayDirectory::open(array)?
@@ -66,10 +62,7 @@ fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
     let member = directory.members.first().and_then(|member| member.parent());
     let inside = member.filter(|directory| !directory.starts_with("/dev"));
     inside.map(Path::to_path_buf).ok_or_else(|| {
-        format!(
-            "{}: the members are devices; use --beside to specify a directory for the comparison",
-            array.display()
-        )
-        .into()
+        CommandError::new(format_args!("{}: the members are devices", array.display()))
+            .advise("use --beside to specify a directory for the comparison")
     })
 }

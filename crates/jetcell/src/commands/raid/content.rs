@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions};
+use jetcell_array::{
+    Array, ArrayError, ArrayRefusal, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions,
+};
 use jetcell_vfs::Vfs;
 
 use super::operation_context::{ArrayGuard, ArrayOwner};
 use super::running_array::{ArrayFiles, ArrayStartOptions, RunningArray};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Name of the write log in an array's directory.
 const WRITE_LOG: &str = "write-log";
@@ -70,11 +72,11 @@ impl SharedContent {
     }
 
     /// Shuts the array down. It cannot be used afterwards.
-    pub fn close(&self, files: &mut ArrayFiles) -> Result<(), CommandError> {
+    pub fn close(&self, files: &mut ArrayFiles) -> CommandResult<()> {
         let Some(mut content) = self.lock().take() else { return Ok(()) };
         let saved = files.save_members(&content.array().status());
         let shown = files.directory.path.display().to_string();
-        let closed = content.close().map_err(|error| CommandError::from(format!("{shown}: {error}")));
+        let closed = content.close().context(shown);
         saved.and(closed)
     }
 }
@@ -113,26 +115,21 @@ pub fn log_options(running: &RunningArray, forget: bool) -> WriteLogOptions {
 ///
 /// # Errors
 /// The array cannot start, or contains test databases.
-pub fn start_with_content(
-    start: &ArrayStartOptions,
-    forget_log: bool,
-) -> Result<RunningContent, CommandError> {
+pub fn start_with_content(start: &ArrayStartOptions, forget_log: bool) -> CommandResult<RunningContent> {
     let mut running = start.start()?;
-    let shown = start.array.display().to_string();
-    let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
-    let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
-    if !holds_luns && Volume::exists_on(&mut running.array).map_err(error_with_path)? {
+    let shown = start.array.display();
+    let holds_luns = LunVolume::exists_on(&mut running.array).context(&shown)?;
+    if !holds_luns && Volume::exists_on(&mut running.array).context(&shown)? {
         running.close()?;
-        return Err(format!(
-            "{shown}: the array contains test databases (--dir array:{shown}); use another array, or \
-             destroy it"
-        )
-        .into());
+        return Err(CommandError::new(format_args!(
+            "{shown}: the array contains test databases (--dir array:{shown})"
+        ))
+        .advise("use another array, or destroy it"));
     }
     let log = log_options(&running, forget_log);
     let RunningArray { array, vfs, files } = running;
     let content = if holds_luns {
-        ArrayContent::Luns(Box::new(LunVolume::start(array, &log).map_err(error_with_path)?))
+        ArrayContent::Luns(Box::new(LunVolume::start(array, &log).context(shown)?))
     } else {
         ArrayContent::Array(Box::new(array))
     };
@@ -140,10 +137,10 @@ pub fn start_with_content(
 }
 
 /// Like [`start_with_content`], but fails if the array has no LUNs.
-pub fn start_with_luns(start: &ArrayStartOptions) -> Result<RunningContent, CommandError> {
+pub fn start_with_luns(start: &ArrayStartOptions) -> CommandResult<RunningContent> {
     let RunningContent { content, vfs, files } = start_with_content(start, false)?;
     let ArrayContent::Array(array) = content else { return Ok(RunningContent { content, vfs, files }) };
     let shown = start.array.display();
-    array.close().map_err(|error| format!("{shown}: {error}"))?;
-    Err(format!("{shown}: the array has no LUNs; create a LUN with jetcell raid lun create").into())
+    array.close().context(&shown)?;
+    Err(CommandError::from(ArrayError::from(ArrayRefusal::NoLuns)).context(shown))
 }

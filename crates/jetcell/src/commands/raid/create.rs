@@ -16,7 +16,7 @@ use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::running_array::{ArrayEventSeverity, add_event};
 use super::simulated_drive::SimulatedDriveOptions;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
 const EXAMPLES: &str = "\
@@ -75,7 +75,7 @@ pub struct RaidCreateArgs {
 }
 
 impl RaidCreateArgs {
-    pub fn create(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn create(&self) -> CommandResult {
         ArrayDirectory::refuse_used(&self.array)?;
         let absolute_paths =
             |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
@@ -93,13 +93,11 @@ impl RaidCreateArgs {
             force: self.force,
             ..CreateArrayOptions::new(self.level, random_id()?)
         };
-        let command_error = |error: jetcell_array::ArrayError| CommandError::from(error.to_string());
-        Array::create(&*vfs, &members, &options).map_err(command_error)?;
-        let mut array =
-            Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(command_error)?;
-        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(command_error)?;
+        Array::create(&*vfs, &members, &options)?;
+        let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
+        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force))?;
         let (bytes, id) = (array.layout().bytes(), options.id);
-        array.close().map_err(command_error)?;
+        array.close()?;
         // The directory is claimed only at this point, because a refused command must not change anything. Another
         // process may have created an array in the directory in the meantime.
         let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {
@@ -107,7 +105,7 @@ impl RaidCreateArgs {
             let _ = Array::erase(&*vfs, id, &all);
         })?;
         let events = EventFile::open(&self.array, true)
-            .map_err(|error| format!("{}: events cannot be written: {error}", self.array.display()))?;
+            .context(format_args!("{}: events cannot be written", self.array.display()))?;
         let (path, members_of_file) = (self.array.clone(), all.clone());
         let is_simulated = drive.is_some();
         let directory =
@@ -141,19 +139,23 @@ impl RaidCreateArgs {
         Ok(CommandOutcome::Good)
     }
 
-    fn chunk_blocks(&self) -> Result<u32, CommandError> {
+    fn chunk_blocks(&self) -> CommandResult<u32> {
         let blocks = self.chunk.0 / BLOCK as u64;
         let fits = self.chunk.0.is_multiple_of(BLOCK as u64) && blocks.is_power_of_two() && blocks <= 64;
         match u32::try_from(blocks) {
             Ok(blocks) if fits => Ok(blocks),
-            _ => Err(format!("--chunk {} must be a power of two from 4KiB to 256KiB", self.chunk).into()),
+            _ => Err(CommandError::new(format_args!(
+                "--chunk {} must be a power of two from 4KiB to 256KiB",
+                self.chunk
+            ))
+            .advise("correct this value")),
         }
     }
 }
 
-fn random_id() -> Result<u128, CommandError> {
+fn random_id() -> CommandResult<u128> {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map_err(|error| format!("/dev/urandom: {error}"))?;
+    read.context("/dev/urandom")?;
     Ok(u128::from_le_bytes(bytes).max(1))
 }

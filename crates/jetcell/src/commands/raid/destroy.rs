@@ -10,7 +10,7 @@ use super::array_directory::ArrayDirectory;
 use super::member_file::is_link_to_file;
 use super::output_options::OutputOptions;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
 /// Destroy an array: its members become ordinary files, and its content is lost
@@ -35,14 +35,12 @@ pub struct RaidDestroyArgs {
 }
 
 impl RaidDestroyArgs {
-    pub fn destroy(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn destroy(&self) -> CommandResult {
         let directory = ArrayDirectory::open(&self.array)?;
         let shown = self.array.display();
         if !self.force {
-            return Err(format!(
-                "{shown}: this would delete all data in the array; to continue, add --force"
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{shown}: this would delete all data in the array"))
+                .advise("to continue, add --force"));
         }
         let vfs = vfs()?;
         let mut present: Vec<PathBuf> =
@@ -54,9 +52,8 @@ impl RaidDestroyArgs {
                 link.display()
             ));
         }
-        let erased =
-            Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
-        directory.remove().map_err(|error| format!("{shown}: {error}"))?;
+        let erased = Array::erase(&*vfs, directory.id, &present).context(&shown)?;
+        directory.remove().context(&shown)?;
         self.shown.print(
             &json!({ "members": erased }),
             &format!("{shown}: the array was destroyed; {erased} files are no longer members"),

@@ -13,7 +13,7 @@ use super::members::add_members;
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// Add members and their space to an array
 #[derive(Args)]
@@ -50,7 +50,7 @@ pub struct MemberAddition {
 }
 
 impl MemberAddition {
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         let members = self.members.iter().map(|path| on.resolve_path(path)).collect::<Result<Vec<_>, _>>()?;
         let is_whole = on.with_access(|held| Ok(matches!(held, ArrayGuard::Array(_))))?;
         add_members(on, MemberPurpose::DataColumns, &members, self.size, self.force)?;

@@ -17,10 +17,7 @@ use super::member_file::is_link_to_file;
 use super::operation_context::{OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, RunningArray};
-use crate::outcome::CommandError;
-
-/// Error for `--log` if the array already has a write log.
-const WRITE_LOG_EXISTS: &str = "the array already has LUNs and a write log; omit --log";
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Commands for LUNs of an array.
 #[derive(Subcommand)]
@@ -75,29 +72,38 @@ pub struct NewLun {
 
 impl CreateLunArgs {
     /// Fails if the name or the size of the LUN is invalid.
-    pub fn check(&self) -> Result<(), CommandError> {
+    pub fn check(&self) -> CommandResult<()> {
         let block = BLOCK as u64;
         if self.new.size.0 == 0 || !self.new.size.0.is_multiple_of(block) {
-            return Err(format!("--size {} must be a multiple of {block} bytes", self.new.size).into());
+            return Err(CommandError::new(format_args!(
+                "--size {} must be a multiple of {block} bytes",
+                self.new.size
+            ))
+            .advise("correct this value"));
         }
-        check_lun_name(&self.new.name).map_err(|error| CommandError::from(error.to_string()))
+        Ok(check_lun_name(&self.new.name)?)
     }
+}
+
+/// Returns the error for `--log` if the array already has a write log.
+fn write_log_exists() -> CommandError {
+    CommandError::new("the array already has LUNs and a write log").advise("omit --log")
 }
 
 impl NewLun {
     /// Starts an array that no other process uses as a volume of LUNs.
-    pub fn start(&self, start: &ArrayStartOptions) -> Result<RunningContent, CommandError> {
+    pub fn start(&self, start: &ArrayStartOptions) -> CommandResult<RunningContent> {
         let mut running = start.start()?;
         let shown = start.array.display();
         let is_volume = match LunVolume::exists_on(&mut running.array) {
-            Ok(true) if self.log.is_some() => Err(WRITE_LOG_EXISTS.to_string()),
-            found => found.map_err(|error| error.to_string()),
+            Ok(true) if self.log.is_some() => Err(write_log_exists()),
+            found => found.map_err(CommandError::from),
         };
         let is_volume = match is_volume {
             Ok(is_volume) => is_volume,
-            Err(what) => {
+            Err(error) => {
                 running.close()?;
-                return Err(format!("{shown}: {what}").into());
+                return Err(error.context(shown));
             }
         };
         if let Some(log) = &self.log {
@@ -110,9 +116,8 @@ impl NewLun {
             running.files.directory.save()?;
             running.close()?;
             let log = log.path.display();
-            return Err(
-                format!("{log} is a link; use --log to specify the actual path of the write log").into()
-            );
+            return Err(CommandError::new(format_args!("{log} is a link"))
+                .advise("use --log to specify the actual path of the write log"));
         }
         let RunningArray { array, vfs, mut files } = running;
         let volume = if is_volume { LunVolume::start(array, &log) } else { LunVolume::create(array, &log) };
@@ -123,15 +128,15 @@ impl NewLun {
                     files.directory.write_log = None;
                     files.directory.save()?;
                 }
-                Err(format!("{shown}: {error}").into())
+                Err(error).context(shown)
             }
         }
     }
 
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         let name = on.name;
         if on.concurrent_activity.is_some() && self.log.is_some() {
-            return Err(format!("{name}: {WRITE_LOG_EXISTS}").into());
+            return Err(write_log_exists().context(name));
         }
         on.with_lun_volume(|volume| volume.create_lun(&self.name, self.size.0 / BLOCK as u64))?;
         let size = human_bytes(self.size.0);
@@ -164,7 +169,7 @@ pub struct ListLunsArgs {
 }
 
 /// Returns the LUNs with the space that they use.
-pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+pub fn list(on: &OperationContext<'_>) -> CommandResult<OperationResult> {
     let (luns, free) = on.with_lun_volume(|volume| Ok((volume.luns()?, volume.free_bytes())))?;
     let lines = luns.iter().map(|lun| {
         let (bytes, used) = (human_bytes(lun.bytes), human_bytes(lun.used_bytes));
@@ -198,10 +203,10 @@ pub struct CleanLunsArgs {
 }
 
 /// Cleans until a step no longer frees rows. If a load is running, cleaning pauses like a rebuild.
-pub fn clean(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+pub fn clean(on: &OperationContext<'_>) -> CommandResult<OperationResult> {
     let mut throttle = maintenance_throttle();
     let meter = on.with_array(|array| Ok(array.load_meter()))?;
-    let mut step = || -> Result<(CleaningProgress, Duration), CommandError> {
+    let mut step = || -> CommandResult<(CleaningProgress, Duration)> {
         on.with_lun_volume(|volume| {
             let (cleaned, pause) = throttle.step(&meter, |_| volume.clean_step());
             Ok((cleaned?, pause))
@@ -247,21 +252,21 @@ pub struct DeleteLunArgs {
 
 impl DeleteLunArgs {
     /// Fails unless the deletion was confirmed.
-    pub fn check(&self) -> Result<(), CommandError> {
+    pub fn check(&self) -> CommandResult<()> {
         let shown = self.start.array.display();
         if !self.force {
-            return Err(format!(
-                "{shown}: this would delete all data on the LUN {}; to continue, add --force",
+            return Err(CommandError::new(format_args!(
+                "{shown}: this would delete all data on the LUN {}",
                 self.name
-            )
-            .into());
+            ))
+            .advise("to continue, add --force"));
         }
         Ok(())
     }
 }
 
 /// Deletes a LUN that is not in use.
-pub fn delete(on: &OperationContext<'_>, name: &str) -> Result<OperationResult, CommandError> {
+pub fn delete(on: &OperationContext<'_>, name: &str) -> CommandResult<OperationResult> {
     on.refuse_used_lun(name)?;
     on.with_lun_volume(|volume| volume.delete_lun(name))?;
     let figures = json!({ "lun": name });

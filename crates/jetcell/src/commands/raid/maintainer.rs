@@ -145,7 +145,7 @@ impl ArrayInUse {
         // The status is read while the file is locked, so an older status never replaces a newer one.
         let status = with_exclusive_access(&*self.owner, |held| held.array().status());
         if let Some(Err(failure)) = status.map(|status| files.save_members(&status)) {
-            console::print_note(&failure.to_string());
+            console::print_note(&failure.full_text());
         }
     }
 }

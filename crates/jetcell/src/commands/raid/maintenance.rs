@@ -14,7 +14,7 @@ use serde_json::json;
 use super::operation_context::{ConcurrentActivity, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// Interval between two progress checks of a rebuild that runs alongside a load.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ pub struct RebuildOptions {
 }
 
 impl RebuildOptions {
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         rebuild(on, self.rate)
     }
 }
@@ -107,7 +107,7 @@ impl ZonePace {
 }
 
 /// Rebuilds until nothing is left to rebuild or the user interrupts the rebuild.
-pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<OperationResult, CommandError> {
+pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> CommandResult<OperationResult> {
     let RebuildResult { bytes, seconds, rows_lost, is_complete } = match on.concurrent_activity {
         None => rebuild_directly(on, rate)?,
         Some(beside) => monitor_rebuild(on, beside, rate)?,
@@ -133,10 +133,7 @@ pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<Oper
     })
 }
 
-fn rebuild_directly(
-    on: &OperationContext<'_>,
-    rate: Option<ByteRate>,
-) -> Result<RebuildResult, CommandError> {
+fn rebuild_directly(on: &OperationContext<'_>, rate: Option<ByteRate>) -> CommandResult<RebuildResult> {
     let began = Instant::now();
     let mut pace = ZonePace::start(on, rate);
     let mut progress = on.with_array(|array| Ok(array.rebuild_progress()))?;
@@ -176,11 +173,11 @@ fn monitor_rebuild(
     on: &OperationContext<'_>,
     beside: &ConcurrentActivity,
     rate: Option<ByteRate>,
-) -> Result<RebuildResult, CommandError> {
+) -> CommandResult<RebuildResult> {
     let began = Instant::now();
     let lost_before = beside.rows_lost();
     let mut pace = ZonePace::start(on, None);
-    let look = || -> Result<RebuildProgress, CommandError> {
+    let look = || -> CommandResult<RebuildProgress> {
         on.with_array(|array| {
             if array.status().state == ArrayState::Stopped {
                 // If the array has stopped, this returns the error that stopped it.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::array_directory::ArrayDirectory;
 use super::maintenance::ZONE_BYTES;
 use crate::commands::raid::reliability::ReliabilityOptions;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files::vfs;
 
 /// Maximum number of bytes that are read from the event file.
@@ -45,18 +45,18 @@ struct RepairRecord {
 
 impl MeasuredOptions {
     /// Examines an array without changing it.
-    pub fn from_array(array: &Path) -> Result<MeasuredOptions, CommandError> {
+    pub fn from_array(array: &Path) -> CommandResult<MeasuredOptions> {
         let directory = ArrayDirectory::open(array)?;
-        let found = ArrayExamination::new(&*vfs()?, directory.id, &directory.members)
-            .map_err(|error| format!("{}: {error}", array.display()))?;
+        let found =
+            ArrayExamination::new(&*vfs()?, directory.id, &directory.members).context(array.display())?;
         let layout = found.layout;
         let raid = match (layout.level, layout.slots) {
             (RaidLevel::Raid0, _) => {
-                return Err(format!(
-                    "{}: a raid0 array loses data if any drive fails; no model is available",
+                return Err(CommandError::new(format_args!(
+                    "{}: a raid0 array loses data if any drive fails",
                     array.display()
-                )
-                .into());
+                ))
+                .advise("no model is available"));
             }
             (RaidLevel::Mirror, 2) | (RaidLevel::Raid10 { copies: 2 }, _) => RaidType::Raid10,
             (RaidLevel::Mirror | RaidLevel::Raid10 { .. }, _) => RaidType::Mirror3,
@@ -79,15 +79,15 @@ impl MeasuredOptions {
 }
 
 impl RepairRecord {
-    fn read(directory: &Path) -> Result<RepairRecord, CommandError> {
+    fn read(directory: &Path) -> CommandResult<RepairRecord> {
         let path = directory.join(EVENT_FILE);
         let file = match open_input(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(RepairRecord::default()),
-            file => file.map_err(|error| format!("{}: {error}", path.display()))?,
+            file => file.context(path.display())?,
         };
         let mut record = RepairRecord::default();
         for line in BufReader::new(file.take(MAX_EVENTS)).split(b'\n') {
-            let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
+            let line = line.context(path.display())?;
             // A truncated line is not an event.
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             let at = event["at"].as_str().and_then(|at| DateTime::parse_from_rfc3339(at).ok());

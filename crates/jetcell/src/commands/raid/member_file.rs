@@ -1,6 +1,7 @@
 //! Files and block devices that are to become members. Missing files are created; files in use are refused.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directo
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Files that were created for an array. Dropping this value removes them unless they have become members.
 pub struct CreatedMemberFiles<'a> {
@@ -25,7 +26,7 @@ impl<'a> CreatedMemberFiles<'a> {
         paths: &[PathBuf],
         size: Option<u64>,
         is_sparse: bool,
-    ) -> Result<CreatedMemberFiles<'a>, CommandError> {
+    ) -> CommandResult<CreatedMemberFiles<'a>> {
         let missing: Vec<&PathBuf> = paths.iter().filter(|path| !path.exists()).collect();
         for path in paths.iter().filter(|path| path.exists()) {
             refuse_used(path)?;
@@ -34,26 +35,19 @@ impl<'a> CreatedMemberFiles<'a> {
         for path in missing {
             let shown = path.display();
             let Some(size) = size else {
-                return Err(format!(
-                    "{shown} does not exist; to create files, add --size, or specify a different path"
-                )
-                .into());
+                return Err(CommandError::new(format_args!("{shown} does not exist"))
+                    .advise("to create files, add --size, or specify a different path"));
             };
             if path.starts_with("/dev") {
-                return Err(format!(
+                return Err(CommandError::new(format_args!(
                     "{shown}: the device does not exist, and files cannot be created in this directory"
-                )
-                .into());
+                )));
             }
             if files.created.contains(path) {
-                return Err(format!(
-                    "{shown} is specified more than once; each member must be a separate file"
-                )
-                .into());
+                return Err(CommandError::new(format_args!("{shown} is specified more than once"))
+                    .advise("each member must be a separate file"));
             }
-            files
-                .create_file(path, size, is_sparse)
-                .map_err(|error| format!("{shown}: cannot be created: {error}"))?;
+            files.create_file(path, size, is_sparse).context(format_args!("{shown}: cannot be created"))?;
         }
         Ok(files)
     }
@@ -97,18 +91,18 @@ pub fn is_link_to_file(path: &Path) -> bool {
 }
 
 /// Fails if another program uses the file or the device.
-fn refuse_used(path: &Path) -> Result<(), CommandError> {
+fn refuse_used(path: &Path) -> CommandResult<()> {
     let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
+    let metadata = std::fs::metadata(path).context(&shown)?;
     if metadata.is_dir() {
-        return Err(format!("{shown} is a directory; a member must be a file or a block device").into());
+        return Err(CommandError::new(format_args!("{shown} is a directory"))
+            .advise("a member must be a file or a block device"));
     }
     let busy = || {
-        CommandError::from(format!(
-            "{shown} is in use by another process; end that process, or specify a different member"
-        ))
+        CommandError::new(format_args!("{shown} is in use by another process"))
+            .advise("end that process, or specify a different member")
     };
-    if is_locked(path).map_err(|error| format!("{shown}: {error}"))? {
+    if is_locked(path).context(&shown)? {
         return Err(busy());
     }
     if metadata.file_type().is_block_device() {
@@ -116,10 +110,13 @@ fn refuse_used(path: &Path) -> Result<(), CommandError> {
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::BUSY) => {
-                return Err(format!("{shown} is in use: it is mounted, or part of another array").into());
+                return Err(CommandError::new(format_args!(
+                    "{shown} is in use: it is mounted, or part of another array"
+                )));
             }
-            Err(error) => return Err(format!("{shown}: {error}").into()),
-            Ok(_) => {}
+            other => {
+                other.map_err(io::Error::from).context(shown)?;
+            }
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandResult};
 
 /// Remove a member from an array, as if it had failed
 #[derive(Args)]
@@ -45,7 +45,7 @@ pub struct MemberRemoval {
 }
 
 impl MemberRemoval {
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         let slot = on.find_slot(&self.member)?;
         let status = on.with_array(|array| array.fail(slot).map(|()| array.status()))?;
         // If the array is in use, the maintainer records all failures.
@@ -87,12 +87,12 @@ pub struct NewMemberArgs {
 
 impl NewMemberArgs {
     /// Adds the file as a member. If that fails, the array and the file are unchanged.
-    fn add(&self, on: &OperationContext<'_>, part: MemberPurpose) -> Result<(), CommandError> {
+    fn add(&self, on: &OperationContext<'_>, part: MemberPurpose) -> CommandResult<()> {
         add_members(on, part, &[on.resolve_path(&self.file)?], self.size, self.force)
     }
 
     /// Adds the file as a spare.
-    pub fn add_spare(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn add_spare(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         self.add(on, MemberPurpose::Spare)?;
         let (file, figures) = (self.file.display(), json!({ "member": self.file }));
         let text = format!("{file} was added as a spare.");
@@ -108,14 +108,14 @@ pub fn add_members(
     paths: &[PathBuf],
     size: Option<ByteSize>,
     force: bool,
-) -> Result<(), CommandError> {
+) -> CommandResult<()> {
     // Simulated drives are sparse files on one device and need no reserved space.
     let is_simulated = on.files().directory.simulated_drive.is_some();
     let files = CreatedMemberFiles::create_missing(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
     let admission = on.with_array(|array| array.member_requirements(part, paths))?;
     // The array is not locked here. Otherwise, the load would have to wait while slow drives are prepared.
     let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
-    let members = members.map_err(|error| format!("{}: {error}", on.name))?;
+    let members = members.context(on.name)?;
     {
         // The file lock is held, so no other thread writes the member list between the two steps.
         let mut of_array = on.files();
@@ -168,7 +168,7 @@ pub struct MemberReplacement {
 }
 
 impl MemberReplacement {
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         let slot = on.find_slot(&self.member)?;
         self.new.add(on, MemberPurpose::Replacement(slot))?;
         let text = format!("In slot {slot}, {} replaces {}.", self.new.file.display(), self.member);

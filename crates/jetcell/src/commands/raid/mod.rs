@@ -49,7 +49,7 @@ use self::simulate::RaidSimulateArgs;
 use self::snapshot::SnapshotCommand;
 use self::status::ArrayStatusArgs;
 use crate::console::print_note;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::CommandResult;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -137,28 +137,28 @@ pub enum RaidCommand {
 
 impl RaidCommand {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
-            RaidCommand::Create(command) => outcome(command.create()),
-            RaidCommand::Status(command) => outcome(command.show()),
-            RaidCommand::Fail(command) => outcome(command.run()),
-            RaidCommand::Replace(command) => outcome(command.run()),
-            RaidCommand::Spare(command) => outcome(command.run()),
-            RaidCommand::Rebuild(command) => outcome(command.run()),
-            RaidCommand::Scrub(command) => outcome(command.run()),
-            RaidCommand::Serve(command) => outcome(command.serve()),
-            RaidCommand::Lun(command) => outcome(command.run()),
-            RaidCommand::Snapshot(command) => outcome(command.run()),
-            RaidCommand::Grow(command) => outcome(command.run()),
-            RaidCommand::Destroy(command) => outcome(command.destroy()),
+            RaidCommand::Create(command) => command.create(),
+            RaidCommand::Status(command) => command.show(),
+            RaidCommand::Fail(command) => command.run(),
+            RaidCommand::Replace(command) => command.run(),
+            RaidCommand::Spare(command) => command.run(),
+            RaidCommand::Rebuild(command) => command.run(),
+            RaidCommand::Scrub(command) => command.run(),
+            RaidCommand::Serve(command) => command.serve(),
+            RaidCommand::Lun(command) => command.run(),
+            RaidCommand::Snapshot(command) => command.run(),
+            RaidCommand::Grow(command) => command.run(),
+            RaidCommand::Destroy(command) => command.destroy(),
             RaidCommand::Bench(command) => command.run(),
-            RaidCommand::Simulate(command) => outcome(command.simulate()),
-            RaidCommand::Reliability(command) => outcome(reliability(*command)),
+            RaidCommand::Simulate(command) => command.simulate(),
+            RaidCommand::Reliability(command) => reliability(*command),
         }
     }
 }
 
-fn reliability(command: RaidReliabilityArgs) -> Result<CommandOutcome, CommandError> {
+fn reliability(command: RaidReliabilityArgs) -> CommandResult {
     let MeasuredOptions { options, notes } = match (command.array(), command.simulation_result()) {
         (Some(array), _) => MeasuredOptions::from_array(array)?,
         (None, Some((result, layout))) => MeasuredOptions::from_simulation(result, layout)?,
@@ -166,8 +166,4 @@ fn reliability(command: RaidReliabilityArgs) -> Result<CommandOutcome, CommandEr
     };
     notes.iter().for_each(|line| print_note(line));
     command.calculate(options)
-}
-
-fn outcome(result: Result<CommandOutcome, CommandError>) -> CommandOutcome {
-    result.unwrap_or_else(CommandOutcome::could_not_run)
 }

@@ -13,7 +13,7 @@ use super::operation_context::{OperationContext, OperationResult};
 use super::running_array::{ArrayStartOptions, RunningArray};
 use super::scrub::ScrubPassOptions;
 use super::snapshot::{self, SnapshotChange, SnapshotName};
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// An operation that can be performed on an array.
 #[derive(Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl ArrayOperation {
     }
 
     /// Starts an array that no other process uses, with the content that the operation needs.
-    pub fn start(&self, start: &ArrayStartOptions) -> Result<RunningContent, CommandError> {
+    pub fn start(&self, start: &ArrayStartOptions) -> CommandResult<RunningContent> {
         match self {
             ArrayOperation::CreateLun(new) => new.start(start),
             ArrayOperation::ListLuns
@@ -70,7 +70,7 @@ impl ArrayOperation {
     }
 
     /// Runs the operation.
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         match self {
             ArrayOperation::Fail(take_out) => take_out.perform(on),
             ArrayOperation::Replace(replace) => replace.perform(on),

@@ -19,12 +19,12 @@ use super::running_array::ArrayStartOptions;
 use super::scrub::RaidScrubArgs;
 use super::snapshot::{CloneSnapshotArgs, ListSnapshotsArgs, SnapshotChange, SnapshotCommand};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandOutcome, CommandResult};
 use crate::shared::transfer_progress::TransferProgress;
 
 impl ArrayStartOptions {
     /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
-    fn perform(&self, operation: ArrayOperation, json: bool) -> Result<CommandOutcome, CommandError> {
+    fn perform(&self, operation: ArrayOperation, json: bool) -> CommandResult {
         let cancel = Cancellation::default();
         let (shown, pace) = match operation.title() {
             Some(title) => {
@@ -34,8 +34,7 @@ impl ArrayStartOptions {
             }
             None => (None, TransferControl { cancel, ..TransferControl::default() }),
         };
-        let directory =
-            std::env::current_dir().map_err(|error| format!("the working directory is unknown: {error}"))?;
+        let directory = std::env::current_dir().context("the working directory is unknown")?;
         let request = ControlRequest { array: self.array.display().to_string(), directory, operation };
         let used = ArrayDirectory::open(&self.array)?;
         let connection = find_locked_member(&used.members).and_then(|_| control::connect(&used.path));
@@ -53,7 +52,7 @@ impl ArrayStartOptions {
         &self,
         request: &ControlRequest,
         pace: TransferControl,
-    ) -> Result<OperationResult, CommandError> {
+    ) -> CommandResult<OperationResult> {
         let RunningContent { content, vfs, files } = request.operation.start(self)?;
         let shared = SharedContent::new(content);
         let files = Mutex::new(files);
@@ -75,43 +74,43 @@ impl ArrayStartOptions {
 }
 
 impl RaidFailArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::Fail(self.take_out), self.shown.json)
     }
 }
 
 impl RaidReplaceArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::Replace(self.replace), self.shown.json)
     }
 }
 
 impl RaidSpareArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::AddSpare(self.new), self.shown.json)
     }
 }
 
 impl RaidRebuildArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::Rebuild(self.rebuild), self.shown.json)
     }
 }
 
 impl RaidScrubArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::Scrub(self.pass), self.shown.json)
     }
 }
 
 impl RaidGrowArgs {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         self.start.perform(ArrayOperation::Grow(self.add), self.shown.json)
     }
 }
 
 impl LunCommand {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         match self {
             LunCommand::Create(command) => {
                 command.check()?;
@@ -130,7 +129,7 @@ impl LunCommand {
 }
 
 impl SnapshotCommand {
-    pub fn run(self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         let (named, change) = match self {
             SnapshotCommand::List(ListSnapshotsArgs { start, shown }) => {
                 return start.perform(ArrayOperation::ListSnapshots, shown.json);

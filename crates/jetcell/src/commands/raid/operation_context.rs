@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LunVolume};
+use jetcell_array::{Array, ArrayError, ArrayRefusal, LunVolume};
 use jetcell_backup::TransferControl;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::running_array::{ArrayEventSeverity, ArrayFiles};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Exclusive access to an array, either directly or through the LUN layer above it.
 pub enum ArrayGuard<'a> {
@@ -136,30 +136,26 @@ pub struct OperationContext<'a> {
 }
 
 impl OperationContext<'_> {
-    pub fn with_array<T>(
-        &self,
-        call: impl FnOnce(&mut Array) -> Result<T, ArrayError>,
-    ) -> Result<T, CommandError> {
+    pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> Result<T, ArrayError>) -> CommandResult<T> {
         self.with_access(|held| call(held.array()))
     }
 
     pub fn with_lun_volume<T>(
         &self,
         call: impl FnOnce(&mut LunVolume) -> Result<T, ArrayError>,
-    ) -> Result<T, CommandError> {
-        let none = || "the array has no LUNs; create a LUN with jetcell raid lun create".to_string();
-        self.with_access(|held| held.luns().map_or_else(|| Err(ArrayError::Luns(none())), call))
+    ) -> CommandResult<T> {
+        self.with_access(|held| held.luns().map_or(Err(ArrayRefusal::NoLuns.into()), call))
     }
 
     pub fn with_access<T>(
         &self,
         call: impl FnOnce(ArrayGuard<'_>) -> Result<T, ArrayError>,
-    ) -> Result<T, CommandError> {
+    ) -> CommandResult<T> {
         let name = self.name;
         let result = with_exclusive_access(self.owner, call).ok_or_else(|| {
-            CommandError::from(format!("{name}: the array was shut down before the operation"))
+            CommandError::new(format_args!("{name}: the array was shut down before the operation"))
         })?;
-        result.map_err(|error| format!("{name}: {error}").into())
+        result.context(name)
     }
 
     pub fn files(&self) -> MutexGuard<'_, ArrayFiles> {
@@ -172,7 +168,7 @@ impl OperationContext<'_> {
     }
 
     /// Writes the array's current members to `array.toml` in its directory.
-    pub fn save_members(&self) -> Result<(), CommandError> {
+    pub fn save_members(&self) -> CommandResult<()> {
         // The status is read while the file is locked, so an older status never replaces a newer one.
         let mut files = self.files();
         let status = self.with_array(|array| Ok(array.status()))?;
@@ -180,12 +176,12 @@ impl OperationContext<'_> {
     }
 
     /// Resolves a path relative to the user's working directory.
-    pub fn resolve_path(&self, path: &Path) -> Result<PathBuf, CommandError> {
+    pub fn resolve_path(&self, path: &Path) -> CommandResult<PathBuf> {
         super::array_directory::absolute(&self.directory.join(path))
     }
 
     /// Returns the slot of a member. The member is given as its path or its slot number.
-    pub fn find_slot(&self, member: &str) -> Result<usize, CommandError> {
+    pub fn find_slot(&self, member: &str) -> CommandResult<usize> {
         let status = self.with_array(|array| Ok(array.status()))?;
         let path = self.resolve_path(Path::new(member))?;
         let is_same_file =
@@ -197,23 +193,21 @@ impl OperationContext<'_> {
         }
         match member.parse() {
             Ok(slot) if slot < status.slots.len() => Ok(slot),
-            _ => Err(format!(
-                "{member} is neither a member of the array nor a slot number (0 to {}); to list them, run \
-                 jetcell raid status",
+            _ => Err(CommandError::new(format_args!(
+                "{member} is neither a member of the array nor a slot number (0 to {})",
                 status.slots.len() - 1
-            )
-            .into()),
+            ))
+            .advise("to list them, run jetcell raid status")),
         }
     }
 
     /// Fails if the LUN is in use.
-    pub fn refuse_used_lun(&self, lun: &str) -> Result<(), CommandError> {
+    pub fn refuse_used_lun(&self, lun: &str) -> CommandResult<()> {
         match self.concurrent_activity {
-            Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(format!(
-                "{}: clients or a test are using the LUN {lun}; stop jetcell raid serve or the test first",
-                self.name
+            Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(CommandError::new(
+                format_args!("{}: clients or a test are using the LUN {lun}", self.name),
             )
-            .into()),
+            .advise("stop jetcell raid serve or the test first")),
             _ => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::array_directory::{ArrayDirectory, find_locked_member};
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files::vfs;
 
 /// Options for starting an array.
@@ -50,20 +50,20 @@ impl ArrayStartOptions {
     }
 
     /// Starts the array from the members that are listed in its directory and confirmed by their superblocks.
-    pub fn start(&self) -> Result<RunningArray, CommandError> {
+    pub fn start(&self) -> CommandResult<RunningArray> {
         let directory = ArrayDirectory::open(&self.array)?;
         let vfs = vfs()?;
         if let Some(used) = find_locked_member(&directory.members) {
             let (array, member) = (self.array.display(), used.display());
-            return Err(format!(
-                "{array}: another process is using the array (its member {member}); stop that process first"
-            )
-            .into());
+            return Err(CommandError::new(format_args!(
+                "{array}: another process is using the array (its member {member})"
+            ))
+            .advise("stop that process first"));
         }
         let found = ArrayExamination::new(&*vfs, directory.id, &directory.members)
             .map_err(|error| with_array_name(&self.array, error))?;
         let events = EventFile::open(&directory.path, true)
-            .map_err(|error| format!("{}: events cannot be written: {error}", self.array.display()))?;
+            .context(format_args!("{}: events cannot be written", self.array.display()))?;
         let (known, left_out): (Vec<_>, Vec<_>) =
             found.members.into_iter().partition(|(_, state)| state.is_used());
         for (path, state) in &left_out {
@@ -76,12 +76,13 @@ impl ArrayStartOptions {
             None => vfs.clone(),
         };
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
-            ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => format!(
-                "{}: the array was not shut down cleanly, and {missing} of its members are missing; \
-                 reconnect the members, or start the array once with jetcell raid serve --start-degraded",
+            ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => CommandError::new(format_args!(
+                "{}: the array was not shut down cleanly, and {missing} of its members are missing",
                 self.array.display()
-            )
-            .into(),
+            ))
+            .advise(
+                "reconnect the members, or start the array once with jetcell raid serve --start-degraded",
+            ),
             error => with_array_name(&self.array, error),
         })?;
         LunVolume::clear_torn_rows(&mut array).map_err(|error| with_array_name(&self.array, error))?;
@@ -109,7 +110,7 @@ pub enum ArrayEventSeverity {
 
 impl ArrayFiles {
     /// Records files that are about to become members, so that the next start can find them after a crash.
-    pub fn record_candidates(&mut self, paths: &[PathBuf]) -> Result<(), CommandError> {
+    pub fn record_candidates(&mut self, paths: &[PathBuf]) -> CommandResult<()> {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
         directory.members = directory.members.iter().cloned().chain(new).collect();
@@ -135,7 +136,7 @@ impl ArrayFiles {
     }
 
     /// Writes the array's current members.
-    pub fn save_members(&mut self, status: &ArrayStatus) -> Result<(), CommandError> {
+    pub fn save_members(&mut self, status: &ArrayStatus) -> CommandResult<()> {
         let members = member_paths(status);
         if members != self.directory.members {
             self.directory.members = members;
@@ -152,12 +153,12 @@ impl RunningArray {
     }
 
     /// Writes the array's current members to `array.toml` in its directory.
-    pub fn save_members(&mut self) -> Result<(), CommandError> {
+    pub fn save_members(&mut self) -> CommandResult<()> {
         self.files.save_members(&self.array.status())
     }
 
     /// Shuts the array down.
-    pub fn close(mut self) -> Result<(), CommandError> {
+    pub fn close(mut self) -> CommandResult<()> {
         self.save_members()?;
         let path = self.files.directory.path;
         self.array.close().map_err(|error| with_array_name(&path, error))
@@ -180,7 +181,7 @@ pub fn add_event(events: &EventFile, name: &str, severity: ArrayEventSeverity, t
 }
 
 fn with_array_name(array: &Path, error: ArrayError) -> CommandError {
-    format!("{}: {error}", array.display()).into()
+    CommandError::from(error).context(array.display())
 }
 
 fn member_paths(status: &ArrayStatus) -> Vec<PathBuf> {

@@ -14,7 +14,7 @@ use super::maintenance::{ZONE_BYTES, ZonePace};
 use super::operation_context::{OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Interval at which the scrub checks whether a rebuild has completed. Rebuilds take precedence over the scrub.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
@@ -49,14 +49,14 @@ pub struct ScrubPassOptions {
 }
 
 impl ScrubPassOptions {
-    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
         let turn = on.concurrent_activity.map(super::operation_context::ConcurrentActivity::begin_scrub);
         if matches!(turn, Some(None)) {
-            return Err(format!(
-                "{}: a scrub of the array is already running; wait until it completes",
+            return Err(CommandError::new(format_args!(
+                "{}: a scrub of the array is already running",
                 on.name
-            )
-            .into());
+            ))
+            .advise("wait until it completes"));
         }
         let began = Instant::now();
         on.event("scrub_started", ArrayEventSeverity::Information, "A scrub has started.", json!({}));
@@ -66,7 +66,7 @@ impl ScrubPassOptions {
     }
 
     /// Runs the rest of the pass. Returns the report, and whether the pass is complete.
-    fn pass(&self, on: &OperationContext<'_>, began: Instant) -> Result<(ScrubReport, bool), CommandError> {
+    fn pass(&self, on: &OperationContext<'_>, began: Instant) -> CommandResult<(ScrubReport, bool)> {
         let mut pace = ZonePace::start(on, self.rate);
         let mut report = ScrubReport::default();
         let (zones, before, columns) = on.with_array(|array| {

@@ -11,7 +11,7 @@ use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Maximum size in bytes of a file that describes a drive.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -28,28 +28,26 @@ pub struct SimulatedDriveOptions {
 
 impl SimulatedDriveOptions {
     /// Creates a simulated drive from a built-in name, or from a TOML file.
-    pub fn new(name: &str, time_scale: f64) -> Result<SimulatedDriveOptions, CommandError> {
+    pub fn new(name: &str, time_scale: f64) -> CommandResult<SimulatedDriveOptions> {
         let mut table = drives();
         let drive = match table.remove(name) {
             Some(drive) => drive,
             None if Path::new(name).exists() => {
                 let source = format!("--simulate-drive {name}");
-                let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
-                    .map_err(|error| format!("{source}: {error}"))?;
-                parse_drive(&source, &text).map_err(|error| error.to_string())?
+                let text = read_input(Path::new(name), MAX_CONFIG_BYTES).context(&source)?;
+                parse_drive(&source, &text)?
             }
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");
-                return Err(format!(
-                    "--simulate-drive {name}: there is no drive or file with this name; available drives: \
-                     {names}"
-                )
-                .into());
+                return Err(CommandError::new(format_args!(
+                    "--simulate-drive {name}: there is no drive or file with this name"
+                ))
+                .advise(format!("available drives: {names}")));
             }
         };
         let drive = SimulatedDriveOptions { time_scale, drive };
         match drive.invalid_reason() {
-            Some(what) => Err(what.into()),
+            Some(what) => Err(CommandError::new(what).advise("correct this value")),
             None => Ok(drive),
         }
     }
@@ -63,23 +61,22 @@ impl SimulatedDriveOptions {
     }
 
     /// Fails if members of this size are larger than the drive.
-    pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), CommandError> {
+    pub fn check_size(&self, size: Option<ByteSize>) -> CommandResult<()> {
         match size {
-            Some(size) if size.0 > self.drive.capacity() => Err(format!(
-                "--size {size}: the simulated drive ({}) has {} GB; a smaller member has the seek times of \
-                 the whole drive",
+            Some(size) if size.0 > self.drive.capacity() => Err(CommandError::new(format_args!(
+                "--size {size}: the simulated drive ({}) has {} GB",
                 self.drive.name(),
                 self.drive.capacity() / 1_000_000_000
-            )
-            .into()),
+            ))
+            .advise("a smaller member has the seek times of the whole drive")),
             _ => Ok(()),
         }
     }
 
     /// Returns a file system in which the files of `vfs` have the timing of these drives.
-    pub fn wrap_vfs(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, CommandError> {
+    pub fn wrap_vfs(&self, vfs: Arc<dyn Vfs>) -> CommandResult<Arc<dyn Vfs>> {
         let drives = SimulatedDriveVfs::new(vfs, self.drive.clone(), self.time_scale);
-        Ok(Arc::new(drives.map_err(|error| format!("could not start the simulated drives: {error}"))?))
+        Ok(Arc::new(drives.context("could not start the simulated drives")?))
     }
 
     pub fn as_text(&self) -> String {

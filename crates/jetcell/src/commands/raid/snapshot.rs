@@ -11,7 +11,7 @@ use serde_json::json;
 use super::operation_context::{OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Commands for snapshots of LUNs.
 #[derive(Subcommand)]
@@ -120,15 +120,15 @@ pub struct CloneSnapshotArgs {
 
 impl RollBackSnapshotArgs {
     /// Fails unless the operation was confirmed.
-    pub fn check(&self) -> Result<(), CommandError> {
+    pub fn check(&self) -> CommandResult<()> {
         if self.force {
             return Ok(());
         }
         let (array, lun) = (self.named.start.array.display(), &self.named.name.lun);
-        Err(format!(
-            "{array}: this would discard all writes to {lun} since the snapshot; to continue, add --force"
-        )
-        .into())
+        Err(CommandError::new(format_args!(
+            "{array}: this would discard all writes to {lun} since the snapshot"
+        ))
+        .advise("to continue, add --force"))
     }
 }
 
@@ -138,7 +138,7 @@ impl SnapshotName {
         &self,
         on: &OperationContext<'_>,
         change: &SnapshotChange,
-    ) -> Result<OperationResult, CommandError> {
+    ) -> CommandResult<OperationResult> {
         let SnapshotName { lun, snapshot } = self;
         let (event, done) = match change {
             SnapshotChange::Create => ("snapshot_created", "was created".into()),
@@ -164,7 +164,7 @@ impl SnapshotName {
 }
 
 /// Returns one line for each snapshot.
-pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+pub fn list(on: &OperationContext<'_>) -> CommandResult<OperationResult> {
     let luns = on.with_lun_volume(LunVolume::luns)?;
     let time_text = |seconds: u64| {
         let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));

@@ -18,7 +18,7 @@ use super::output_options::transfers_json;
 use super::running_array::{describe_exclusion, state_name};
 use super::simulated_drive::SimulatedDriveOptions;
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
 const EXAMPLES: &str = "\
@@ -59,7 +59,7 @@ struct StatusSnapshot {
 }
 
 impl ArrayStatusArgs {
-    pub fn show(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn show(&self) -> CommandResult {
         let vfs = vfs()?;
         let mut first: Option<StatusSnapshot> = None;
         loop {
@@ -90,11 +90,11 @@ struct StatusRates {
 }
 
 impl StatusSnapshot {
-    fn read(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<StatusSnapshot, CommandError> {
+    fn read(vfs: &Arc<dyn Vfs>, array: &Path) -> CommandResult<StatusSnapshot> {
         let directory = ArrayDirectory::open(array)?;
         let in_use = find_locked_member(&directory.members).is_some();
-        let found = ArrayExamination::new(&**vfs, directory.id, &directory.members)
-            .map_err(|error| format!("{}: {error}", array.display()))?;
+        let found =
+            ArrayExamination::new(&**vfs, directory.id, &directory.members).context(array.display())?;
         Ok(StatusSnapshot { directory, examination: found, in_use, at: Instant::now() })
     }
 

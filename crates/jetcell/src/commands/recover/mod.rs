@@ -25,7 +25,7 @@ use self::report::{
 use self::working_set::WorkingSet;
 use crate::console;
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{files, log_directory};
 use crate::shared::replay_end::{ReplayEnd, until};
 
@@ -90,32 +90,26 @@ struct PreparedRecovery {
 
 impl RecoverArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.recover() {
-            Ok(report) => {
-                let outcome =
-                    if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings };
-                let text = if self.json { jetcell_input::json_line(&report) } else { Ok(report.text()) };
-                match text {
-                    Ok(text) => {
-                        console::print_json_or_text(self.json, &format!("{text}\n"));
-                        outcome
-                    }
-                    Err(error) => CommandOutcome::could_not_run(format!(
-                        "could not write the report as JSON: {error}; repeat the command without --json"
-                    )),
-                }
-            }
-            Err(what) => CommandOutcome::could_not_run(what),
-        }
+    pub fn run(self) -> CommandResult {
+        let report = self.recover()?;
+        let text = if self.json {
+            jetcell_input::json_line(&report)
+                .context("could not write the report as JSON")
+                .advise("repeat the command without --json")?
+        } else {
+            report.text()
+        };
+        console::print_json_or_text(self.json, &format!("{text}\n"));
+        Ok(if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn recover(&self) -> Result<RecoveryReport, CommandError> {
+    fn recover(&self) -> CommandResult<RecoveryReport> {
         if self.in_place && self.until.is_some() && !self.keep_dirty {
-            return Err("--until truncates the log, which requires a copy (--into) or --keep-dirty".into());
+            return Err(
+                CommandError::new("--until truncates the log").advise("use a copy (--into) or --keep-dirty")
+            );
         }
-        let vfs =
-            RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+        let vfs = RealVfs::new(RealOptions::default()).context("cannot read files")?;
         let vfs: Arc<dyn Vfs> = Arc::new(vfs);
         let prepared = self.prepare(&vfs)?;
         let mut report = RecoveryReport {
@@ -143,7 +137,7 @@ impl RecoverArgs {
     }
 
     /// Finds the files, and verifies the logs.
-    fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<PreparedRecovery, CommandError> {
+    fn prepare(&self, vfs: &Arc<dyn Vfs>) -> CommandResult<PreparedRecovery> {
         let mut named = files(&self.paths)?;
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();
@@ -213,7 +207,7 @@ impl RecoverArgs {
         vfs: &Arc<dyn Vfs>,
         prepared: &PreparedRecovery,
         report: &mut RecoveryReport,
-    ) -> Result<(), CommandError> {
+    ) -> CommandResult<()> {
         let PreparedRecovery { set, plan, until, .. } = prepared;
         if self.in_place {
             let directory = log_directory(plan)?;
@@ -309,11 +303,10 @@ fn progress(line: &str) {
 }
 
 /// Creates a file system that stores all changes in an unnamed file in `directory`.
-fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, CommandError> {
-    let error_with_path = |error: io::Error| format!("{}: {error}", directory.display());
-    let scratch = tempfile::tempfile_in(directory).map_err(error_with_path)?;
+fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult<Arc<dyn Vfs>> {
+    let scratch = tempfile::tempfile_in(directory).context(directory.display())?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", scratch.as_raw_fd()));
-    let opened = vfs.open(&path, OpenMode::Write).map_err(error_with_path)?;
+    let opened = vfs.open(&path, OpenMode::Write).context(directory.display())?;
     Ok(Arc::new(OverlayVfs::new(vfs.clone(), opened)))
 }
 

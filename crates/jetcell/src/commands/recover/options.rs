@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use jetcell_input::OptionValueError;
+
 /// Parses `OLD=NEW`.
-pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
+pub fn mapping(text: &str) -> Result<(String, PathBuf), OptionValueError> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_string(), PathBuf::from(new))),
-        _ => Err(format!(
-            r"could not parse '{text}' as a mapping; specify the path in the log and the path on this machine, such as C:\Data\mail.edb=mail.edb"
+        _ => Err(OptionValueError::unparsable(
+            text,
+            "a mapping",
+            r"specify the path in the log and the path on this machine, such as C:\Data\mail.edb=mail.edb",
         )),
     }
 }

@@ -12,7 +12,7 @@ use jetcell_vfs::{
 };
 use jetcell_workload::EventFile;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files::log_directory;
 
 /// Everything that a recovery works on: the log directory, the logs to replay, and the database paths.
@@ -40,23 +40,20 @@ struct WorkingCopies {
 
 impl WorkingCopies {
     /// Creates the directory, or accepts an empty one, and locks it.
-    fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<WorkingCopies, CommandError> {
-        let error_with_path =
-            |error: io::Error| CommandError::from(format!("{}: {error}", directory.display()));
-        let existed = directory.exists();
-        create_private_directory(directory).map_err(error_with_path)?;
+    fn begin(vfs: &dyn Vfs, directory: &Path) -> CommandResult<WorkingCopies> {
+        let (existed, shown) = (directory.exists(), directory.display());
+        create_private_directory(directory).context(&shown)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => format!(
-                "{}: another process is using the directory; use --into to specify a different directory",
-                directory.display()
-            )
-            .into(),
-            _ => error_with_path(error),
-        })?;
+            io::ErrorKind::WouldBlock => CommandError::new("another process is using the directory")
+                .advise("use --into to specify a different directory"),
+            _ => error.into(),
+        });
+        let lock = lock.context(&shown)?;
         // Another recovery may have filled the directory before it was locked.
-        if fs::read_dir(directory).map_err(error_with_path)?.next().is_some() {
-            let what = "the directory is not empty; use --into to specify a different directory";
-            return Err(format!("{}: {what}", directory.display()).into());
+        if fs::read_dir(directory).context(&shown)?.next().is_some() {
+            return Err(CommandError::new("the directory is not empty")
+                .context(directory.display())
+                .advise("use --into to specify a different directory"));
         }
         Ok(WorkingCopies {
             directory: directory.to_path_buf(),
@@ -92,9 +89,7 @@ impl WorkingSet {
         directory: &Path,
         renamed: &[(String, PathBuf)],
         cut: Option<LogPosition>,
-    ) -> Result<WorkingSet, CommandError> {
-        let error_with_path =
-            |path: &Path, error: io::Error| CommandError::from(format!("{}: {error}", path.display()));
+    ) -> CommandResult<WorkingSet> {
         let copies = WorkingCopies::begin(&**vfs, directory)?;
         let mut paths = DatabasePaths::default();
         let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
@@ -105,15 +100,15 @@ impl WorkingSet {
             let copy = directory.join(&name);
             if names.contains(&name) {
                 if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
-                    return Err(format!(
-                        "{}: several databases have this name; specify only one of them",
+                    return Err(CommandError::new(format_args!(
+                        "{}: several databases have this name",
                         path.display()
-                    )
-                    .into());
+                    ))
+                    .advise("specify only one of them"));
                 }
                 continue;
             }
-            clone_or_copy(path, &copy, &mut |_| true).map_err(|e| error_with_path(&copy, e))?;
+            clone_or_copy(path, &copy, &mut |_| true).context(copy.display())?;
             names.push(name);
         }
         for (old, new) in renamed {
@@ -124,13 +119,13 @@ impl WorkingSet {
         let mut logs = Vec::new();
         for (generation, path) in &plan.logs {
             let copy = directory.join(set.name_of(*generation, newest));
-            clone_or_copy(path, &copy, &mut |_| true).map_err(|e| error_with_path(&copy, e))?;
+            clone_or_copy(path, &copy, &mut |_| true).context(copy.display())?;
             logs.push((*generation, copy));
         }
         if let (Some(cut), Some((generation, path))) = (cut, logs.last())
             && cut.generation == *generation
         {
-            RecoverySet::cut_log(vfs, path, cut).map_err(|error| error.to_string())?;
+            RecoverySet::cut_log(vfs, path, cut)?;
         }
         Ok(WorkingSet {
             directory: directory.to_path_buf(),
@@ -138,7 +133,7 @@ impl WorkingSet {
             paths,
             copies: Some(copies),
             reserves: Vec::new(),
-            events: Some(EventFile::open(directory, false).map_err(|e| error_with_path(directory, e))?),
+            events: Some(EventFile::open(directory, false).context(directory.display())?),
         })
     }
 
@@ -150,7 +145,7 @@ impl WorkingSet {
         plan: &RecoveryPlan,
         renamed: &[(String, PathBuf)],
         own: bool,
-    ) -> Result<WorkingSet, CommandError> {
+    ) -> CommandResult<WorkingSet> {
         let directory = log_directory(plan)?;
         let mut paths = DatabasePaths::default();
         renamed.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
@@ -173,14 +168,14 @@ impl WorkingSet {
                     *path = wanted;
                 }
             }
-            vfs.sync_directory(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+            vfs.sync_directory(&directory).context(directory.display())?;
         }
         let reserves = find_reserve_logs(&directory);
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
-    pub fn keep(&mut self, base_name: FileStem) -> Result<(), CommandError> {
+    pub fn keep(&mut self, base_name: FileStem) -> CommandResult<()> {
         for reserve in find_reserve_logs(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
@@ -189,7 +184,7 @@ impl WorkingSet {
         if let Some(copies) = &mut self.copies {
             copies.is_kept = true;
             let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
-            sync_directory(&self.directory).map_err(|e| format!("{}: {e}", self.directory.display()))?;
+            sync_directory(&self.directory).context(self.directory.display())?;
         }
         Ok(())
     }
@@ -201,18 +196,16 @@ impl WorkingSet {
 }
 
 /// Renames a file. Fails if that would replace another file.
-fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), CommandError> {
-    let error_with_path = |error: io::Error| format!("{}: {error}", from.display());
-    if vfs.exists(to).map_err(error_with_path)? {
-        return Err(format!(
-            "{}: the log must be renamed to {}, but another file has this name; move that file, or use \
-             --into to recover into a copy",
+fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> CommandResult<()> {
+    if vfs.exists(to).context(from.display())? {
+        return Err(CommandError::new(format_args!(
+            "{}: the log must be renamed to {}, but another file has this name",
             from.display(),
             to.display()
-        )
-        .into());
+        ))
+        .advise("move that file, or use --into to recover into a copy"));
     }
-    Ok(vfs.rename(from, to).map_err(error_with_path)?)
+    vfs.rename(from, to).context(from.display())
 }
 
 /// Returns the reserve logs in a directory.

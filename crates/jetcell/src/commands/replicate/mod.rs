@@ -25,7 +25,7 @@ use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies;
 use crate::console;
 use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -118,11 +118,7 @@ pub struct ReplicateArgs {
 
 impl ReplicateArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        self.replicate().unwrap_or_else(CommandOutcome::could_not_run)
-    }
-
-    fn replicate(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn run(self) -> CommandResult {
         for from in &self.from {
             refuse_nested(from, &self.to)?;
         }
@@ -148,8 +144,7 @@ impl ReplicateArgs {
         if is_seeded {
             cancel_on_signals(&cancel)?;
         }
-        let events = EventFile::open(&self.to, true)
-            .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
+        let events = EventFile::open(&self.to, true).context(self.to.join("events.jsonl").display())?;
         let events: Arc<dyn EventSink> = Arc::new(events);
         let options = ReplayOptions {
             keep_instance: self.keep_instance,
@@ -171,11 +166,7 @@ impl ReplicateArgs {
     }
 
     /// Returns the active side of a copy, which may have changed since the last run.
-    fn source_of(
-        &self,
-        places: &CommandFileSystems,
-        state: &CopyState,
-    ) -> Result<DirectorySource, CommandError> {
+    fn source_of(&self, places: &CommandFileSystems, state: &CopyState) -> CommandResult<DirectorySource> {
         let (vfs, mut found) = (places.vfs(), Vec::new());
         for from in &self.from {
             places.require_directory(from)?;
@@ -193,28 +184,24 @@ impl ReplicateArgs {
         }
         match (found.pop(), found.pop()) {
             (Some(directory), None) => Ok(DirectorySource::new(directory)),
-            (Some(one), Some(other)) => Err(format!(
-                "{} and {} both contain logs named {}; specify only one of them",
+            (Some(one), Some(other)) => Err(CommandError::new(format_args!(
+                "{} and {} both contain logs named {}",
                 other.path().display(),
                 one.path().display(),
                 state.base_name
-            )
-            .into()),
-            (None, _) => Err(format!(
-                "no directory in --from contains the logs of the instance, named {}; also specify that directory",
+            ))
+            .advise("specify only one of them")),
+            (None, _) => Err(CommandError::new(format_args!(
+                "no directory in --from contains the logs of the instance, named {}",
                 state.base_name
-            )
-            .into()),
+            ))
+            .advise("also specify that directory")),
         }
     }
 
     /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it and keeps the data that has already
     /// been copied.
-    fn seed(
-        &self,
-        places: &CommandFileSystems,
-        cancel: &Cancellation,
-    ) -> Result<DirectorySource, CommandError> {
+    fn seed(&self, places: &CommandFileSystems, cancel: &Cancellation) -> CommandResult<DirectorySource> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let to = absolute(&self.to)?;
@@ -269,7 +256,7 @@ impl ReplicateArgs {
         cancel: &Cancellation,
         monitor: &CopyMetricsHandle,
         scanner: Option<&CopyScanner>,
-    ) -> Result<(), CommandError> {
+    ) -> CommandResult<()> {
         let mut told = Instant::now();
         let mut waiting = String::new();
         while !cancel.is_cancelled() {
@@ -280,7 +267,7 @@ impl ReplicateArgs {
                     return Err(CommandError::from(error.clone()));
                 }
                 // Each error is reported only once, no matter how long it lasts.
-                let now = error.to_string();
+                let now = CommandError::from(error.clone()).full_text();
                 if now != waiting {
                     console::print_note(&format!("waiting: {now}"));
                     waiting = now;

@@ -12,7 +12,7 @@ use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Interval between the starts of two passes: one day, as in ESE.
 const PASS_INTERVAL: Duration = Duration::from_secs(86_400);
@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 256 << 10;
 pub struct CopyScanner {
     cancellation: Cancellation,
     progress: Arc<Mutex<Option<String>>>,
-    thread: JoinHandle<Result<(), CommandError>>,
+    thread: JoinHandle<CommandResult<()>>,
 }
 
 /// Options for scanning a copy continuously.
@@ -42,7 +42,7 @@ impl CopyScanner {
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
         order: ContinuousScanOptions,
-    ) -> Result<CopyScanner, CommandError> {
+    ) -> CommandResult<CopyScanner> {
         let (cancellation, progress) = (Cancellation::default(), Arc::<Mutex<Option<String>>>::default());
         let options = CopyScanOptions {
             batch_bytes: BATCH_BYTES,
@@ -69,7 +69,7 @@ impl CopyScanner {
                     Err(failure) if once => return Err(failure),
                     // A scan error does not stop replay. A repeated error is reported only once.
                     Err(failure) => {
-                        let now = failure.to_string();
+                        let now = failure.full_text();
                         if now != said {
                             console::print_note(&format!("the copy is not scanned: {now}"));
                             said = now;
@@ -82,7 +82,7 @@ impl CopyScanner {
             }
         };
         let thread = std::thread::Builder::new().name("jetcell-scan".into()).spawn(work);
-        let thread = thread.map_err(|error| format!("could not start the scan: {error}"))?;
+        let thread = thread.context("could not start the scan")?;
         Ok(CopyScanner { cancellation, progress, thread })
     }
 
@@ -97,8 +97,8 @@ impl CopyScanner {
     }
 
     /// Interrupts the pass. The next scan resumes it.
-    pub fn stop(self) -> Result<(), CommandError> {
+    pub fn stop(self) -> CommandResult<()> {
         self.cancellation.cancel();
-        self.thread.join().unwrap_or_else(|_| Err("the scan of the copy panicked".into()))
+        self.thread.join().unwrap_or_else(|_| Err(CommandError::new("the scan of the copy panicked")))
     }
 }

@@ -10,7 +10,7 @@ use jetcell_report::StoredRun;
 use jetcell_workload::Verdict;
 
 use crate::console::{self, print, print_json};
-use crate::outcome::CommandOutcome;
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::run_list;
 
 const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ Examples:
       writes all figures of several runs, for a spreadsheet or a script
   jetcell report --example-esrp > solution.toml
       prints the commented configuration of an ESRP document
-  jetcell report --esrp solution.toml server1/*_2026-11-* server2/*_2026-11-* --out esrp.html
+  jetcell report --esrp solution.toml server1/*_2026-11-* server2/*_2026-11-* --output esrp.html
       writes the ESRP document for two servers, and lists its inconsistencies
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, or an ESRP document is inconsistent,
@@ -48,14 +48,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "CONFIG", help_heading = "ESRP document")]
     esrp: Option<PathBuf>,
     /// Write the document atomically to this file, and print its inconsistencies to standard output
-    #[arg(
-        long,
-        visible_alias = "output",
-        value_name = "FILE",
-        requires = "esrp",
-        help_heading = "ESRP document"
-    )]
-    out: Option<PathBuf>,
+    #[arg(long, alias = "out", value_name = "FILE", requires = "esrp", help_heading = "ESRP document")]
+    output: Option<PathBuf>,
     /// Print a commented configuration for --esrp, and exit
     #[arg(long, help_heading = "ESRP document", exclusive = true)]
     example_esrp: bool,
@@ -78,22 +72,21 @@ enum ReportFormat {
 
 impl ReportArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         if self.example_esrp {
             print(jetcell_report::esrp::EXAMPLE);
-            return CommandOutcome::Good;
+            return Ok(CommandOutcome::Good);
         }
         if let Some(configuration) = &self.esrp {
-            return esrp::write(configuration, &self.directories, self.format, self.out.as_deref())
-                .unwrap_or_else(CommandOutcome::could_not_run);
+            return esrp::write(configuration, &self.directories, self.format, self.output.as_deref());
         }
         self.show(self.format.unwrap_or(ReportFormat::Text))
     }
 
-    fn show(&self, format: ReportFormat) -> CommandOutcome {
+    fn show(&self, format: ReportFormat) -> CommandResult {
         if format == ReportFormat::Html && self.directories.len() > 1 {
-            return CommandOutcome::could_not_run(
-                "--format html can show only one run; specify one directory",
+            return Err(
+                CommandError::new("--format html can show only one run").advise("specify one directory")
             );
         }
         if let ([directory], ReportFormat::Text) = (self.directories.as_slice(), format)
@@ -101,15 +94,11 @@ impl ReportArgs {
             && let Some(listed) = run_list::list_runs(directory)
         {
             console::print_wrapped(&listed.text);
-            return listed.outcome;
+            return Ok(listed.outcome);
         }
         // All runs are read before anything is printed, so an unreadable run does not leave partial output.
-        let stored: Result<Vec<StoredRun>, _> =
-            self.directories.iter().map(|dir| StoredRun::read(dir)).collect();
-        let stored = match stored {
-            Ok(stored) => stored,
-            Err(error) => return CommandOutcome::could_not_run(error),
-        };
+        let stored: Vec<StoredRun> =
+            self.directories.iter().map(|dir| StoredRun::read(dir)).collect::<Result<_, _>>()?;
         match format {
             ReportFormat::Text => {
                 let report_text = |(dir, run): (&PathBuf, &StoredRun)| {
@@ -145,10 +134,7 @@ impl ReportArgs {
                 }
             },
         }
-        if stored.iter().all(|run| run.result.verdict == Verdict::Pass) {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Findings
-        }
+        let passed = stored.iter().all(|run| run.result.verdict == Verdict::Pass);
+        Ok(if passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }

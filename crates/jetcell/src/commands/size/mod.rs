@@ -16,7 +16,7 @@ use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use jetcell_vfs::{read_input, replace_output};
 
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,36 +78,31 @@ pub struct SizeArgs {
 
 impl SizeArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         let text = match (self.example, self.list_disks, self.list_platforms) {
-            (true, _, _) => Ok(EXAMPLE.to_string()),
-            (_, true, _) => Ok(DEFAULT_DISKS.to_string()),
-            (_, _, true) => Ok(PLATFORMS.to_string()),
-            _ => self.calculate(),
+            (true, _, _) => EXAMPLE.to_string(),
+            (_, true, _) => DEFAULT_DISKS.to_string(),
+            (_, _, true) => PLATFORMS.to_string(),
+            _ => self.calculate()?,
         };
-        match text {
-            Ok(text) => {
-                print_json_or_lines(self.json, &text);
-                CommandOutcome::Good
-            }
-            Err(what) => CommandOutcome::could_not_run(what),
-        }
+        print_json_or_lines(self.json, &text);
+        Ok(CommandOutcome::Good)
     }
 
-    fn calculate(&self) -> Result<String, CommandError> {
-        let path = self.config.as_deref().ok_or("no configuration; add --config FILE")?;
-        let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?);
-        let config = config.map_err(|mistake| mistake.to_string())?;
+    fn calculate(&self) -> CommandResult<String> {
+        let path = self
+            .config
+            .as_deref()
+            .ok_or_else(|| CommandError::new("no configuration").advise("add --config FILE"))?;
+        let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?)?;
         let mut catalogue = DiskCatalogue::built_in();
         for path in &self.disks {
-            let added = catalogue.add_file(&format!("--disks {}", path.display()), &read("--disks", path)?);
-            added.map_err(|mistake| mistake.to_string())?;
+            catalogue.add_file(&format!("--disks {}", path.display()), &read("--disks", path)?)?;
         }
-        let sizing =
-            size(&config, &catalogue).map_err(|mistake| format!("--config {}: {mistake}", path.display()))?;
+        let sizing = size(&config, &catalogue).context(format_args!("--config {}", path.display()))?;
         if let Some(target) = &self.test_config {
             replace_output(target, &sizing.test_config)
-                .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;
+                .context(format_args!("--test-config {} cannot be written", target.display()))?;
         }
         let risks = sizing
             .designs
@@ -117,10 +112,10 @@ impl SizeArgs {
         let sized = SizingWithRisk { sizing, risks };
         if let Some(target) = &self.html {
             replace_output(target, page::page(&sized))
-                .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
+                .context(format_args!("--html {} cannot be written", target.display()))?;
         }
         if self.json {
-            return as_json(&sized).map_err(|error| format!("not JSON: {error}").into());
+            return as_json(&sized).context("not JSON");
         }
         if self.csv {
             return Ok(table_csv(&tables::designs(&sized)));
@@ -139,9 +134,8 @@ fn as_json(sized: &SizingWithRisk) -> serde_json::Result<String> {
     jetcell_input::json_pretty(&value).map(|text| text + "\n")
 }
 
-fn read(option: &str, path: &Path) -> Result<String, CommandError> {
-    read_input(path, MAX_FILE)
-        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()).into())
+fn read(option: &str, path: &Path) -> CommandResult<String> {
+    read_input(path, MAX_FILE).context(format_args!("{option} {}: cannot be read", path.display()))
 }
 
 /// A sizing, with each design's risk of data loss.

@@ -18,7 +18,7 @@ use crate::commands::raid::{
     ConcurrentActivity, ControlSocket, RunningArray, is_array, log_options, transfers_json,
 };
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 const ARRAY_PREFIX: &str = "array:";
 
@@ -40,7 +40,7 @@ pub fn resolve_array_directories(
 }
 
 /// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
-pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub fn files_of_array(directory: &Path) -> CommandResult<Vec<PathBuf>> {
     let (array, _) = array_and_lun(directory);
     let found = ArrayDirectory::open(&array)?;
     let mut all = found.members;
@@ -97,7 +97,7 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 
 impl ArrayVolumes {
     /// Starts the arrays. Members that need a rebuild, now or later, are rebuilt while the load runs.
-    pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, CommandError> {
+    pub fn mount(directories: Vec<PathBuf>) -> CommandResult<ArrayVolumes> {
         let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
             let (array, lun) = array_and_lun(&directory);
@@ -119,13 +119,13 @@ impl ArrayVolumes {
         &mut self,
         path: PathBuf,
         directories: BTreeMap<PathBuf, Option<String>>,
-    ) -> Result<(), CommandError> {
+    ) -> CommandResult<()> {
         let mut running = ArrayStartOptions::for_array(&path).start()?;
-        let error_with_path = |error: ArrayError| CommandError::from(format!("{}: {error}", path.display()));
+        let error_with_path = |error: ArrayError| CommandError::from(error).context(path.display());
         let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
         if let Some(what) = mismatch_reason(&path, holds_luns, &directories) {
             running.close()?;
-            return Err(what.into());
+            return Err(what);
         }
         let is_whole = running.array.rebuild_progress().is_complete();
         let log = log_options(&running, false);
@@ -135,13 +135,12 @@ impl ArrayVolumes {
             let luns = SharedLunVolume::new(LunVolume::start(array, &log).map_err(error_with_path)?);
             let volumes =
                 directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
-            let mounted: Result<Vec<_>, CommandError> = volumes
+            let mounted: CommandResult<Vec<_>> = volumes
                 .map(|(directory, lun)| {
                     let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
                     let volume = volume.map_err(error_with_path)?;
                     // This directory stores results and state files.
-                    create_private_directory(&directory)
-                        .map_err(|error| format!("{}: {error}", directory.display()))?;
+                    create_private_directory(&directory).context(directory.display())?;
                     Ok((directory, volume))
                 })
                 .collect();
@@ -219,7 +218,7 @@ impl ArrayVolumes {
     }
 
     /// Shuts the arrays down.
-    pub fn close(self) -> Result<(), CommandError> {
+    pub fn close(self) -> CommandResult<()> {
         self.stop.cancel();
         self.mounted.into_iter().try_for_each(MountedVolume::close)
     }
@@ -230,23 +229,27 @@ fn mismatch_reason(
     array: &Path,
     holds_luns: bool,
     directories: &BTreeMap<PathBuf, Option<String>>,
-) -> Option<String> {
+) -> Option<CommandError> {
     let shown = array.display();
     let of_array = directories.values().any(Option::is_none);
     match holds_luns {
-        true if of_array => {
-            Some(format!("{shown}: the array contains LUNs; specify one of them: --dir array:{shown}/LUN"))
+        true if of_array => Some(
+            CommandError::new(format_args!("{shown}: the array contains LUNs"))
+                .advise(format!("specify one of them: --dir array:{shown}/LUN")),
+        ),
+        false if directories.len() > 1 || !of_array => {
+            let advice = "create a LUN with jetcell raid lun create, or use the whole array";
+            Some(
+                CommandError::new(format_args!("{shown}: the array has no LUNs"))
+                    .advise(format!("{advice}: --dir array:{shown}")),
+            )
         }
-        false if directories.len() > 1 || !of_array => Some(format!(
-            "{shown}: the array has no LUNs; create a LUN with jetcell raid lun create, or use the whole \
-             array: --dir array:{shown}"
-        )),
         _ => None,
     }
 }
 
 impl MountedVolume {
-    fn close(mut self) -> Result<(), CommandError> {
+    fn close(mut self) -> CommandResult<()> {
         drop(self.control.take());
         if let Some(beside) = self.maintenance_thread.take() {
             // If the thread panicked, it has already reported the panic.
@@ -258,7 +261,6 @@ impl MountedVolume {
             None => Ok(()),
         };
         let shown = self.array.display().to_string();
-        let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
         self.report();
         // A volume that is not closed would keep the LUNs in use.
         let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
@@ -267,7 +269,7 @@ impl MountedVolume {
         };
         let closed = self.volumes.iter().fold(last, close);
         let ended = self.luns.take().map_or(Ok(()), |luns| close_luns(luns, &self.array));
-        closed.map_err(error_with_path).and(ended)
+        closed.context(shown).and(ended)
     }
 
     /// Adds an event with the test's figures to the array's event file.
@@ -319,7 +321,7 @@ impl MountedVolume {
         let mut files = lock(&self.files);
         files.event("test_ended", ArrayEventSeverity::Information, &text, figures);
         if let Err(failure) = files.save_members(&status) {
-            console::print_note(&failure.to_string());
+            console::print_note(&failure.full_text());
         }
     }
 }
@@ -342,13 +344,11 @@ fn sum_counters(seen: &ArraySnapshot, volumes: &[Volume]) -> ArrayCounters {
     counters
 }
 
-fn close_luns(luns: SharedLunVolume, array: &Path) -> Result<(), CommandError> {
-    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", array.display()));
+fn close_luns(luns: SharedLunVolume, array: &Path) -> CommandResult<()> {
     match luns.into_inner() {
-        Some(luns) => luns.close().map_err(|error| error_with_path(error.to_string())),
-        None => {
-            Err(error_with_path("files on the array are still in use, so the array was not shut down".into()))
-        }
+        Some(luns) => luns.close().context(array.display()),
+        None => Err(CommandError::new("files on the array are still in use, so the array was not shut down")
+            .context(array.display())),
     }
 }
 

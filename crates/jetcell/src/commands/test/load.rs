@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, with_advice};
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
@@ -17,11 +17,11 @@ use jetcell_workload::{
 
 use super::array_volumes::{self, ArrayVolumes};
 use super::kind::StorageTestCommand;
-use super::power_options::{PowerOptions, RunMeter};
+use super::power_options::PowerOptions;
 use super::workload_options::WorkloadOptions;
 use crate::console;
 use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// A storage test on the command line.
 #[derive(Args)]
@@ -67,10 +67,10 @@ enum IoInterface {
 
 impl<T: StorageTestCommand> StorageTestArgs<T> {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         if self.example_config {
             console::print(EXAMPLE);
-            return CommandOutcome::Good;
+            return Ok(CommandOutcome::Good);
         }
         let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
         let power = self.power.clone();
@@ -82,54 +82,38 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         let (profile, arrays) = match self.profile() {
             Ok(found) => found,
             Err(lines) => {
-                lines.into_iter().for_each(print_error);
-                return CommandOutcome::CouldNotRun;
+                for line in lines {
+                    CommandError::from(line).print();
+                }
+                return Ok(CommandOutcome::CouldNotRun);
             }
         };
         let monitor = RunMonitor::default();
         let stop = Cancellation::default();
         let interrupt = interrupt(&stop, monitor.clone(), live);
-        if let Err(error) = interrupt.install() {
-            return CommandOutcome::could_not_run(error);
-        }
+        interrupt.install()?;
         let backend = match io {
             IoInterface::Auto => Backend::Auto,
             IoInterface::Uring => Backend::Uring,
             IoInterface::Threads => Backend::Threads,
         };
-        let volumes = match ArrayVolumes::mount(arrays) {
-            Ok(volumes) => volumes,
-            Err(failure) => return CommandOutcome::could_not_run(failure),
-        };
-        let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
-            Ok(engine) => engine,
-            Err(error) => {
-                return CommandOutcome::could_not_run(format!(
-                    "could not start the I/O backend: {error}; try --io threads"
-                ));
-            }
-        };
+        let volumes = ArrayVolumes::mount(arrays)?;
+        let engine = EseEngine::with_mounts(backend, volumes.mounts())
+            .context("could not start the I/O backend")
+            .advise("try --io threads")?;
         let engine = match volumes.counters() {
             Some(read) => engine.with_array_counters(read),
             None => engine,
         };
-        let observers = start_observers(&monitor, interrupt, live, metrics.as_deref(), quiet);
-        let finished = match observers.and_then(|observers| Ok((observers, power.start(profile.duration.0)?)))
-        {
-            Ok((mut observers, meter)) => {
-                let finished = run(&profile, &engine, &mut observers.watcher, &stop);
-                observers.watcher.finish();
-                if let Err(failure) = volumes.close() {
-                    return CommandOutcome::could_not_run(failure);
-                }
-                finished.map(|finished| add_energy(finished, meter))
-            }
-            Err(refusal) => return CommandOutcome::could_not_run(refusal),
-        };
-        match finished {
-            Ok(finished) => report(&finished, shown),
-            Err(error) => CommandOutcome::could_not_run(error),
-        }
+        let mut observers = start_observers(&monitor, interrupt, live, metrics.as_deref(), quiet)?;
+        let meter = power.start(profile.duration.0)?;
+        let finished = run(&profile, &engine, &mut observers.watcher, &stop);
+        observers.watcher.finish();
+        volumes.close()?;
+        let mut finished = finished?;
+        meter.finish(&mut finished.result);
+        drop(observers);
+        report(&finished, shown)
     }
 
     /// Returns the profile, and the arrays named in its directories.
@@ -146,7 +130,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs)?);
         array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
         let options = with_interrupted_options(options, T::KIND)
-            .map_err(|refusal| vec![ConfigurationError::new(refusal.to_string())])?;
+            .map_err(|refusal| vec![ConfigurationError::new(with_advice(&refusal, refusal.advice()))])?;
         let profile = options.resolve_for(T::KIND)?;
         file.notes.iter().for_each(|note| console::print_note(note));
         Ok((profile, arrays))
@@ -167,7 +151,7 @@ fn start_observers(
     live: bool,
     metrics: Option<&str>,
     quiet: bool,
-) -> Result<RunObservers, CommandError> {
+) -> CommandResult<RunObservers> {
     let serve = |address| MetricsServer::start(address, Box::new(RunMetrics(monitor.clone())));
     let metrics = metrics.map(serve).transpose()?;
     if let Some(server) = &metrics {
@@ -176,12 +160,6 @@ fn start_observers(
     let screen = live.then(|| Screen::open_for_run(monitor.clone(), interrupt)).transpose()?;
     let watcher = MonitorObserver::new(monitor.clone(), (!live && !quiet).then(RunProgressDisplay::new));
     Ok(RunObservers { watcher, _screen: screen, _metrics: metrics })
-}
-
-/// Adds the energy used by a run to its result.
-fn add_energy(mut finished: FinishedRun, meter: RunMeter) -> FinishedRun {
-    meter.finish(&mut finished.result);
-    finished
 }
 
 /// Returns the reaction to Ctrl-C: the first one requests the end of the run, and the second one ends the process.
@@ -198,7 +176,7 @@ fn interrupt(stop: &Cancellation, monitor: RunMonitor, live: bool) -> Interrupt 
 }
 
 /// Stores the results before printing them, so they are not lost if the output pipe is closed.
-fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
+fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandResult {
     let result = &finished.result;
     let output = &result.plan.output;
     let stored = store(finished, output);
@@ -215,17 +193,13 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
             console::print_coloured(&(text + &place));
         }
     }
-    if let Err(error) = stored {
-        return CommandOutcome::could_not_run(format!(
-            "{}: could not write results: {error}; free some space, and check result.json for the stored \
-             results",
-            output.display()
-        ));
-    }
-    match result.verdict {
+    stored
+        .context(format_args!("{}: could not write results", output.display()))
+        .advise("free some space, and check result.json for the stored results")?;
+    Ok(match result.verdict {
         Verdict::Pass => CommandOutcome::Good,
         Verdict::Fail | Verdict::Incomplete => CommandOutcome::Findings,
-    }
+    })
 }
 
 /// Returns the verdict with its reason.

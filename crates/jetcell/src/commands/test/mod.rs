@@ -32,7 +32,7 @@ use self::replication::ReplicationTest;
 use self::stress::StressTest;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::DisabledCommand;
-use crate::outcome::CommandOutcome;
+use crate::outcome::CommandResult;
 
 /// Examples shown below the list of tests.
 pub const EXAMPLES: &str = "\
@@ -99,7 +99,7 @@ pub enum TestCommand {
 
 impl TestCommand {
     /// Runs the test.
-    pub fn run(self) -> CommandOutcome {
+    pub fn run(self) -> CommandResult {
         match self {
             TestCommand::Performance(command) => command.run(),
             TestCommand::Stress(command) => command.run(),

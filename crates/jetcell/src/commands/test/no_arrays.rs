@@ -9,7 +9,7 @@ use jetcell_workload::measurement::ArrayCounters;
 use jetcell_workload::{ConfigurationError, TestKind};
 
 use crate::disabled_command::disabled_feature_error;
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// Fails if a directory names an array.
 pub fn resolve_array_directories(
@@ -21,14 +21,14 @@ pub fn resolve_array_directories(
         None => Ok(vec![]),
         Some(directory) => {
             let what = format!("--dir {}", directory.display());
-            Err(vec![ConfigurationError::new(disabled_feature_error(&what, "arrays").to_string())])
+            Err(vec![ConfigurationError::new(disabled_feature_error(&what, "arrays").full_text())])
         }
     }
 }
 
 /// Returns no files, because no directory is an array.
 #[cfg(feature = "lab")]
-pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub fn files_of_array(directory: &Path) -> CommandResult<Vec<PathBuf>> {
     Err(disabled_feature_error(&format!("array:{}", directory.display()), "arrays"))
 }
 
@@ -42,7 +42,7 @@ pub struct ArrayVolumes;
 
 impl ArrayVolumes {
     /// Returns an empty set of volumes without starting an array.
-    pub fn mount(_: Vec<PathBuf>) -> Result<ArrayVolumes, CommandError> {
+    pub fn mount(_: Vec<PathBuf>) -> CommandResult<ArrayVolumes> {
         Ok(ArrayVolumes)
     }
 
@@ -57,7 +57,7 @@ impl ArrayVolumes {
     }
 
     /// Does nothing, because no array was started.
-    pub fn close(self) -> Result<(), CommandError> {
+    pub fn close(self) -> CommandResult<()> {
         Ok(())
     }
 }

@@ -10,8 +10,7 @@ use jetcell_vfs::{UnfinishedFile, open_input};
 use jetcell_workload::result::{RunEnergy, RunResult};
 
 use crate::console;
-use crate::measured_window::measured_window;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::power_recording::{PowerRecording, RecordingThread};
 use crate::shared::tariff::TariffOptions;
 
@@ -50,19 +49,14 @@ pub struct RunMeter {
 impl PowerOptions {
     /// Opens the meter and starts reading it, for a run with the given measured time. If this fails, the run has not
     /// changed anything yet.
-    pub fn start(self, measured: Duration) -> Result<RunMeter, CommandError> {
+    pub fn start(self, measured: Duration) -> CommandResult<RunMeter> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
-                return Err("--power-scope requires --power-meter or --power-log".into());
+                return Err(CommandError::new("--power-scope requires --power-meter or --power-log"));
             }
             return Ok(RunMeter { options: self, recording: None });
         };
-        let directory = tempfile::tempdir().map_err(|error| {
-            format!(
-                "cannot create a temporary directory: \
-         {error}"
-            )
-        })?;
+        let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
         let recording = PowerRecording::open(kind, self.power_scope, &directory.path().join(POWER_LOG_FILE))?;
         let thread = recording
             .start_thread((measured / TARGET_READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
@@ -90,19 +84,22 @@ impl RunMeter {
         match found {
             Ok(energy) => result.energy = Some(energy),
             Err(failure) => {
-                console::print_note(&format!("the result does not contain energy values: {failure}"));
+                console::print_note(&format!(
+                    "the result does not contain energy values: {}",
+                    failure.full_text()
+                ));
             }
         }
     }
 }
 
-fn copy_log(from: &Path, to: &Path) -> Result<(), CommandError> {
+fn copy_log(from: &Path, to: &Path) -> CommandResult<()> {
     let copy = || {
         let mut copy = UnfinishedFile::create(to)?;
         io::copy(&mut open_input(from)?, &mut copy)?;
         copy.finish()
     };
-    copy().map_err(|error| format!("{} cannot be written: {error}", to.display()).into())
+    copy().context(format_args!("{} cannot be written", to.display()))
 }
 
 fn energy_of(
@@ -110,11 +107,10 @@ fn energy_of(
     log: &Path,
     meter: String,
     result: &RunResult,
-) -> Result<RunEnergy, CommandError> {
-    let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
-    let (from, to) = measured_window(result)?;
-    let log = PowerLog::read(log, options.power_scope).map_err(command_error)?;
-    let used = log.energy_between(from, to).map_err(command_error)?;
+) -> CommandResult<RunEnergy> {
+    let (from, to) = result.measured_window()?;
+    let log = PowerLog::read(log, options.power_scope)?;
+    let used = log.energy_between(from, to)?;
     let tariff = options.tariff.tariff();
     let energy = EnergyEstimate::from_watts(used.watts(), log.scope, &tariff);
     Ok(RunEnergy {

@@ -21,7 +21,8 @@ use jetcell_sync::{Arc, Mutex};
 use super::comparison::ReceivedImages;
 use super::copy_tasks::CopyOutcome;
 use super::page_redo::{
-    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, required_time,
+    ApplyError, PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image,
+    required_time,
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use super::{RedoRecord, corrupt_page};
@@ -371,8 +372,9 @@ impl<'a> PageReplay<'a> {
         let Some(redo_record) = self.records.get(index as usize) else { return Ok(()) };
         let time = Page::new(latch, size).db_time();
         let start = redo_record.buffered.start;
-        let corrupt_page_error =
-            |what: &str| corrupt_page(database, number, &format!("{what} (log record at {start:?})"));
+        let corrupt_page_error = |error: ApplyError| {
+            corrupt_page(database, number, format_args!("{error} (log record at {start:?})"))
+        };
         // If the page's time equals the time after the change, it already contains earlier changes of the same macro.
         let expected = required_time(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
@@ -391,16 +393,16 @@ impl<'a> PageReplay<'a> {
         let mut key = Vec::new();
         let undoes = redo_record.undoes.as_ref();
         let delta = delta_of(record, change.role, &Page::new(latch, size), undoes, &mut key);
-        match delta.map_err(corrupt_page_error)? {
+        match delta.map_err(|misfit| corrupt_page_error(misfit.into()))? {
             Some(delta) => {
-                delta.apply(&mut PageMut::new(latch, size)).map_err(corrupt_page_error)?;
+                let applied = delta.apply(&mut PageMut::new(latch, size));
+                applied.map_err(|misfit| corrupt_page_error(misfit.into()))?;
                 latch.mark_dirty_by_delta(redo_record.needs_from);
                 latch.record_delta(&delta, change.after);
             }
             None => {
                 let key = redo_record.key.as_deref();
-                apply(record, change.role, number, latch, size, key)
-                    .map_err(|error| corrupt_page_error(&error.to_string()))?;
+                apply(record, change.role, number, latch, size, key).map_err(corrupt_page_error)?;
                 if !matches!(record, LogRecord::Scrub(_)) {
                     let flags = Page::new(latch, size).flags() - PageFlags::SCRUBBED;
                     PageMut::new(latch, size).set_flags(flags);

@@ -11,7 +11,7 @@ use super::bounded_lines::{BoundedLineReader, LineRead};
 use super::{ControlReply, MAX_REPLY, SOCKET, SocketPath};
 use crate::commands::raid::operation::ControlRequest;
 use crate::commands::raid::operation_context::OperationResult;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Connects to the process that uses an array. Returns `None` if there is no such process or it does not listen.
 pub fn connect(array: &Path) -> Option<UnixStream> {
@@ -26,14 +26,14 @@ pub fn send_operation(
     request: &ControlRequest,
     pace: &TransferControl,
     note: &dyn Fn(&str),
-) -> Result<OperationResult, CommandError> {
+) -> CommandResult<OperationResult> {
     let array = &request.array;
     let lost = |what: &str| {
-        CommandError::from(format!("{array}: the process that is using the array {what}; try again"))
+        CommandError::new(format_args!("{array}: the process that is using the array {what}"))
+            .advise("try again")
     };
-    let line = serde_json::to_string(request).map_err(|error| {
-        format!("{array}: could not send a path to the process that is using the array: {error}")
-    })?;
+    let line = serde_json::to_string(request)
+        .context(format_args!("{array}: could not send a path to the process that is using the array"))?;
     let read = |error: io::Error| lost(&format!("does not respond ({error})"));
     stream.write_all(format!("{line}\n").as_bytes()).map_err(read)?;
     let mut lines = BoundedLineReader::new(stream, MAX_REPLY).map_err(read)?;
@@ -57,7 +57,7 @@ pub fn send_operation(
             }
             Ok(ControlReply::Note(text)) => note(&text),
             Ok(ControlReply::Answer(answer)) => return Ok(answer),
-            Ok(ControlReply::Error(what)) => return Err(what.into()),
+            Ok(ControlReply::Error(what)) => return Err(CommandError::new(what)),
             Err(_) => {
                 return Err(lost("is a different version of jetcell and sent an unrecognized response"));
             }

@@ -17,7 +17,7 @@ use crate::commands::raid::maintainer::ArrayInUse;
 use crate::commands::raid::operation::ControlRequest;
 use crate::commands::raid::operation_context::{OperationContext, OperationResult};
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::CommandResult;
 
 /// Maximum number of open connections. Further connections are closed.
 const MAX_CONNECTIONS: usize = 16;
@@ -117,7 +117,7 @@ fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Resu
         scope.spawn(|| watch(&mut lines, &client.cancel, &is_done));
         let answer = perform(&request, used, &client);
         is_done.store(true, Ordering::SeqCst);
-        answer.map_or_else(|failure| ControlReply::Error(failure.to_string()), ControlReply::Answer)
+        answer.map_or_else(|failure| ControlReply::Error(failure.full_text()), ControlReply::Answer)
     });
     client.send(&reply);
     Ok(())
@@ -136,7 +136,7 @@ fn perform(
     request: &ControlRequest,
     used: &ArrayInUse,
     client: &ControlClient,
-) -> Result<OperationResult, CommandError> {
+) -> CommandResult<OperationResult> {
     let progress = client.clone();
     let sent: Mutex<Option<Instant>> = Mutex::new(None);
     let show = move |BackupProgress { done, total, transferred: moved }: BackupProgress| {

@@ -12,10 +12,10 @@ use jetcell_vfs::replace_output;
 
 use super::output;
 use super::result::ReliabilityResult;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandResult};
 
 /// Writes the result's comparison or curve atomically to an SVG file.
-pub fn write(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError> {
+pub fn write(answer: &ReliabilityResult, file: &Path) -> CommandResult<()> {
     let svg = match (&answer.comparison, &answer.curve) {
         (Some(rows), _) => bars(answer, rows).standalone(),
         (None, Some((axis, points))) => curve(answer, *axis, points).standalone(),
@@ -25,7 +25,7 @@ pub fn write(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError
 }
 
 /// Writes the result atomically to an HTML page.
-pub fn write_page(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError> {
+pub fn write_page(answer: &ReliabilityResult, file: &Path) -> CommandResult<()> {
     let case = &answer.case;
     let mut facts = ReportTable::facts("Result");
     for (name, value) in output::results(case, &answer.assessment) {
@@ -45,8 +45,8 @@ pub fn write_page(answer: &ReliabilityResult, file: &Path) -> Result<(), Command
     write_file(file, &page.finish())
 }
 
-fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {
-    replace_output(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+fn write_file(file: &Path, text: &str) -> CommandResult<()> {
+    replace_output(file, text).context(format_args!("cannot write {}", file.display()))
 }
 
 fn bars(answer: &ReliabilityResult, rows: &[ComparedLayout]) -> BarChart {

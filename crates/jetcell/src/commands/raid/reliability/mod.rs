@@ -12,7 +12,7 @@ use clap::Args;
 pub use self::options::ReliabilityOptions;
 use self::result::ReliabilityResult;
 use crate::console::print_json_or_lines;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,13 +88,13 @@ impl RaidReliabilityArgs {
     }
 
     /// Runs the command. `measured` contains the options that were measured on the array.
-    pub fn calculate(self, measured: ReliabilityOptions) -> Result<CommandOutcome, CommandError> {
+    pub fn calculate(self, measured: ReliabilityOptions) -> CommandResult {
         let is_json = self.json;
         print_json_or_lines(is_json, &format!("{}\n", self.format_result(measured)?));
         Ok(CommandOutcome::Good)
     }
 
-    fn format_result(self, measured: ReliabilityOptions) -> Result<String, CommandError> {
+    fn format_result(self, measured: ReliabilityOptions) -> CommandResult<String> {
         let options = match &self.config {
             Some(file) => self.options.with_defaults_from(ReliabilityOptions::read(file)?),
             None => self.options,
@@ -102,7 +102,8 @@ impl RaidReliabilityArgs {
         let options = options.with_measured(measured);
         let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
         if self.chart.is_some() && charts != 1 {
-            return Err("--chart can show either --compare or --curve; specify only one of them".into());
+            return Err(CommandError::new("--chart can show either --compare or --curve")
+                .advise("specify only one of them"));
         }
         let answer = ReliabilityResult::new(&options)?;
         if let Some(file) = &self.chart {

@@ -13,7 +13,7 @@ use jetcell_raid_models::{AfrInterpretation, Error, MarkovModel, RaidType, Relia
 use jetcell_vfs::read_input;
 use serde::Deserialize;
 
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandResult};
 
 /// Maximum size in bytes of a configuration file.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -190,9 +190,9 @@ impl ReliabilityOptions {
     }
 
     /// Reads options from a file.
-    pub fn read(file: &Path) -> Result<ReliabilityOptions, CommandError> {
+    pub fn read(file: &Path) -> CommandResult<ReliabilityOptions> {
         let name = file.display();
-        let text = read_input(file, MAX_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
-        toml::parse(&format!("--config {name}"), &text).map_err(|error| error.to_string().into())
+        let text = read_input(file, MAX_CONFIG).context(format_args!("--config {name}"))?;
+        Ok(toml::parse(&format!("--config {name}"), &text)?)
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::result::{ProbabilityInterval, ReliabilityResult, ReliabilitySimulation};
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 fn years(hours: Option<f64>) -> String {
     hours.map_or("never".into(), |hours| format!("{} years", four_digits(hours / HOURS_PER_YEAR)))
@@ -267,7 +267,7 @@ fn explanation(lines: &mut ValueLines, steps: Vec<CalculationStep>) {
 }
 
 /// Formats the result as JSON. Keys do not change between versions.
-pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, CommandError> {
+pub fn json(answer: &ReliabilityResult, explain: bool) -> CommandResult<String> {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let (array, rates) = (case.array, &case.rates);
     let mut value = json!({
@@ -300,7 +300,7 @@ pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, Command
         "times": case.times,
         "spare_wait": case.spare_wait,
     });
-    let Some(object) = value.as_object_mut() else { return Err("no result".into()) };
+    let Some(object) = value.as_object_mut() else { return Err(CommandError::new("no result")) };
     let mut insert_field = |key: &str, value: Value| object.insert(key.into(), value);
     if let Some(simulation) = &answer.simulation {
         insert_field(
@@ -340,5 +340,5 @@ pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, Command
     if explain {
         insert_field("steps", json!(assessment.steps(case)));
     }
-    jetcell_input::json_pretty(&value).map_err(|error| error.to_string().into())
+    Ok(jetcell_input::json_pretty(&value)?)
 }

@@ -10,7 +10,6 @@ use jetcell_raid_models::simulation::{
 use jetcell_raid_models::{Error, LossProbability, ReliabilityAssessment, ReliabilityCase};
 
 use super::options::ReliabilityOptions;
-use crate::outcome::CommandError;
 
 /// Result of a reliability calculation, with the simulation and the comparisons if they were requested.
 pub struct ReliabilityResult {
@@ -57,11 +56,7 @@ impl ProbabilityInterval {
 }
 
 impl ReliabilityResult {
-    pub fn new(options: &ReliabilityOptions) -> Result<ReliabilityResult, CommandError> {
-        ReliabilityResult::calculate(options).map_err(|error| error.to_string().into())
-    }
-
-    fn calculate(options: &ReliabilityOptions) -> Result<ReliabilityResult, Error> {
+    pub fn new(options: &ReliabilityOptions) -> Result<ReliabilityResult, Error> {
         let question = options.inputs();
         let case = question.case()?;
         let simulated = options.monte_carlo == Some(true);
@@ -72,7 +67,7 @@ impl ReliabilityResult {
             ("--lives", options.lives.is_some()),
         ];
         if let Some((name, _)) = only_simulated.into_iter().find(|&(_, given)| given && !simulated) {
-            return Err(Error::Combination(format!("{name} has no effect without --monte-carlo")));
+            return Err(Error::NoEffect(name, "--monte-carlo"));
         }
         Ok(ReliabilityResult {
             assessment: ReliabilityAssessment::new(&case)?,

@@ -45,7 +45,7 @@ impl DeviceExport {
         let result = self.shared.with(run).ok_or_else(|| io::Error::other("the array was shut down"))?;
         result.map_err(|error| match error {
             ArrayError::Full => io::Error::new(io::ErrorKind::StorageFull, error),
-            error => io::Error::other(error),
+            error => error.into_io_error(),
         })
     }
 }

@@ -25,7 +25,7 @@ use super::operation_context::ConcurrentActivity;
 use super::output_options::transfers_json;
 use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 
 /// Maximum time until writes to an array are committed if no client requests it.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
@@ -75,15 +75,15 @@ pub struct RaidServeArgs {
     #[arg(long)]
     forget_log: bool,
     /// Maximum number of concurrent connections
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    connections: u16,
+    #[arg(long, alias = "connections", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    max_clients: u16,
     /// Print the address as JSON
     #[arg(long)]
     json: bool,
 }
 
 impl RaidServeArgs {
-    pub fn serve(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn serve(&self) -> CommandResult {
         let shown = self.start.array.display();
         let name = absolute(&self.start.array)?;
         let name =
@@ -97,19 +97,20 @@ impl RaidServeArgs {
         cancel_on_signals(&cancel)?;
         let RunningContent { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
         let (shared, devices) = self.devices(content, &name);
-        let limits = NbdServerLimits { connections: self.connections.into(), ..NbdServerLimits::default() };
+        let limits = NbdServerLimits { connections: self.max_clients.into(), ..NbdServerLimits::default() };
         let bound = if devices.is_empty() {
-            Err(format!("{shown}: the array has no LUN; create a LUN with jetcell raid lun create"))
+            Err(CommandError::new(format_args!("{shown}: the array has no LUN"))
+                .advise("create a LUN with jetcell raid lun create"))
         } else {
             NbdServer::bind(&address, devices.clone(), limits, console::print_note)
                 .and_then(|server| server.address().map(|address| (server, address)))
-                .map_err(|error| listen_error(&address, &error))
+                .map_err(|error| listen_error(&address, error))
         };
         let (server, address) = match bound {
             Ok(bound) => bound,
-            Err(what) => {
+            Err(error) => {
                 shared.close(&mut files)?;
-                return Err(what.into());
+                return Err(error);
             }
         };
         self.announce_devices(&mut files, &address, &devices);
@@ -125,8 +126,8 @@ impl RaidServeArgs {
         drop(control);
         let mut files = used.files.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = shut_down(&shared, &mut files);
-        result.map_err(|error| format!("{shown}: {error}"))?;
-        ended.map_err(|_| format!("{shown}: a server thread failed"))?;
+        result.context(&shown)?;
+        ended.map_err(|_| CommandError::new(format_args!("{shown}: a server thread failed")))?;
         closed.map(|()| CommandOutcome::Good)
     }
 
@@ -173,23 +174,26 @@ impl RaidServeArgs {
 }
 
 /// Returns the reason why the server cannot listen, and a possible remedy.
-fn listen_error(address: &ListenAddress, error: &io::Error) -> String {
-    match (address, error.kind()) {
-        (ListenAddress::Tcp(address), _) => format!("{address}: cannot listen: {error}"),
-        (ListenAddress::Unix(path), io::ErrorKind::InvalidInput) => {
-            format!("{}: cannot listen: {error}; use --socket to specify a shorter path", path.display())
+fn listen_error(address: &ListenAddress, error: io::Error) -> CommandError {
+    let shown = match address {
+        ListenAddress::Tcp(address) => address.to_string(),
+        ListenAddress::Unix(path) => path.display().to_string(),
+    };
+    let error = match (address, error.kind()) {
+        (ListenAddress::Unix(_), io::ErrorKind::InvalidInput) => {
+            CommandError::from(error).advise("use --socket to specify a shorter path")
         }
-        (ListenAddress::Unix(path), io::ErrorKind::AddrInUse) => format!(
-            "{}: cannot listen: this name is already used by a file or another server; use --socket to \
-             specify a different name",
-            path.display()
-        ),
-        (ListenAddress::Unix(path), _) => format!("{}: cannot listen: {error}", path.display()),
-    }
+        (ListenAddress::Unix(_), io::ErrorKind::AddrInUse) => {
+            CommandError::new("this name is already used by a file or another server")
+                .advise("use --socket to specify a different name")
+        }
+        _ => error.into(),
+    };
+    error.context(format_args!("{shown}: cannot listen"))
 }
 
 /// Shuts the array down.
-fn shut_down(shared: &SharedContent, files: &mut ArrayFiles) -> Result<(), CommandError> {
+fn shut_down(shared: &SharedContent, files: &mut ArrayFiles) -> CommandResult<()> {
     if let Some(counters) = shared.with(|content| content.array().counters()) {
         let text = format!(
             "The array is no longer served: {} blocks read, {} written in {} commits, {} rows recovered, {} \

@@ -18,7 +18,7 @@ use jetcell_report::{ReportTable, table_text, tables_markdown, wrap};
 use jetcell_vfs::{read_input, replace_output};
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
+use crate::outcome::{CommandContext, CommandOutcome, CommandResult};
 
 const EXAMPLES: &str = "\
 Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
@@ -65,7 +65,7 @@ pub struct RaidSimulateArgs {
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 impl RaidSimulateArgs {
-    pub fn simulate(&self) -> Result<CommandOutcome, CommandError> {
+    pub fn simulate(&self) -> CommandResult {
         if self.example_config {
             console::print(EXAMPLE);
             return Ok(CommandOutcome::Good);
@@ -81,9 +81,8 @@ impl RaidSimulateArgs {
             None => Config::exchange_2007(),
             Some(path) => {
                 let source = format!("--config {}", path.display());
-                let text =
-                    read_input(path, MAX_CONFIG_BYTES).map_err(|error| format!("{source}: {error}"))?;
-                Config::read(&source, &text).map_err(|error| error.to_string())?
+                let text = read_input(path, MAX_CONFIG_BYTES).context(&source)?;
+                Config::read(&source, &text)?
             }
         };
         let is_shown = std::io::stderr().is_terminal();
@@ -92,11 +91,11 @@ impl RaidSimulateArgs {
                 console::print_note(&format!("{} of {steps}: {what}", step + 1));
             }
         });
-        let experiment = experiment.map_err(|error| error.to_string())?;
+        let experiment = experiment?;
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => replace_output(path, text()).map_err(|error| {
-                CommandError::from(format!("{}: cannot be written: {error}", path.display()))
-            }),
+            Some(path) => {
+                replace_output(path, text()).context(format_args!("{}: cannot be written", path.display()))
+            }
             None => Ok(()),
         };
         write(&self.html, &|| html::page(&experiment))?;
@@ -115,11 +114,10 @@ impl RaidSimulateArgs {
     }
 }
 
-fn as_json(experiment: &ExperimentResults) -> Result<String, CommandError> {
-    let value_of = |value: serde_json::Result<serde_json::Value>| value.map_err(|error| error.to_string());
-    let mut value = value_of(serde_json::to_value(experiment))?;
-    value["published"] = value_of(serde_json::to_value(published::comparison(experiment)))?;
-    value["table_8"] = value_of(serde_json::to_value(ratings::ratings(experiment)))?;
+fn as_json(experiment: &ExperimentResults) -> CommandResult<String> {
+    let mut value = serde_json::to_value(experiment)?;
+    value["published"] = serde_json::to_value(published::comparison(experiment))?;
+    value["table_8"] = serde_json::to_value(ratings::ratings(experiment))?;
     Ok(format!("{value}\n"))
 }
 

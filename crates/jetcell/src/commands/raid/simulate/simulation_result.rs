@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use super::super::measured_options::MeasuredOptions;
 use crate::commands::raid::reliability::ReliabilityOptions;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 
 /// Maximum size in bytes of a result file.
 const MAX_RESULT_BYTES: u64 = 64 << 20;
 
 impl MeasuredOptions {
     /// Returns the layout and the rebuild rate from a result of `jetcell raid simulate --json`.
-    pub fn from_simulation(result: &Path, name: Option<&str>) -> Result<MeasuredOptions, CommandError> {
-        let option_error =
-            |what: String| CommandError::from(format!("--simulated {}: {what}", result.display()));
-        let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| option_error(error.to_string()))?;
-        let value: Value =
-            serde_json::from_str(&text).map_err(|error| option_error(format!("not JSON: {error}")))?;
-        let no_result = || option_error("not a result of jetcell raid simulate --json".into());
+    pub fn from_simulation(result: &Path, name: Option<&str>) -> CommandResult<MeasuredOptions> {
+        let option = format!("--simulated {}", result.display());
+        let text = read_input(result, MAX_RESULT_BYTES).context(&option)?;
+        let value: Value = serde_json::from_str(&text)
+            .context(format_args!("{option}: not JSON"))
+            .advise("correct this line")?;
+        let no_result = || CommandError::new("not a result of jetcell raid simulate --json").context(&option);
         let (Some(layouts), Some(found)) =
             (value["config"]["layouts"].as_array(), value["layouts"].as_array())
         else {
@@ -34,12 +34,11 @@ impl MeasuredOptions {
         };
         let Some(place) = place else {
             let names: Vec<&str> = layouts.iter().filter_map(|layout| layout["name"].as_str()).collect();
-            return Err(format!(
-                "--layout {}: unknown layout; available layouts: {}",
-                name.unwrap_or_default(),
-                names.join(", ")
-            )
-            .into());
+            return Err(CommandError::new(format_args!(
+                "--layout {}: unknown layout",
+                name.unwrap_or_default()
+            ))
+            .advise(format!("available layouts: {}", names.join(", "))));
         };
         let (layout, figures) = layouts.get(place).zip(found.get(place)).ok_or_else(no_result)?;
         let groups = layout["groups"].as_array().ok_or_else(no_result)?;
@@ -54,9 +53,9 @@ impl MeasuredOptions {
         let bytes = value["drive_gb"].as_f64().ok_or_else(no_result)? * 1e9;
         let Some(seconds) = figures["timeline"]["whole_rebuild_seconds"].as_f64().filter(|time| *time > 0.0)
         else {
-            return Err(option_error(
-                "the rebuild of this layout did not complete; choose another layout with --layout".into(),
-            ));
+            return Err(CommandError::new("the rebuild of this layout did not complete")
+                .context(option)
+                .advise("choose another layout with --layout"));
         };
         let options = ReliabilityOptions {
             raid: Some(raid),

@@ -20,7 +20,7 @@ use jetcell_workload::units::TimeSpan;
 
 use self::storage::DurabilityTarget;
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::result_directory::store;
 
@@ -42,7 +42,7 @@ Examples:
       also stores the verdict as report.html, report.md and result.json in the directory verdict
 
 The directory must be new or empty. The test needs 128 MiB. Verification changes nothing.
-docs/lab.md explains how to cut the power with a switch, IPMI, or a virtual machine.
+docs/test-durability.md explains how to cut the power with a switch, IPMI, or a virtual machine.
 
 Exit code: 0 written, or all acknowledged writes are present; 1 an operation failed, or acknowledged writes are missing; 2 could not run.";
 
@@ -120,14 +120,13 @@ impl From<LevelName> for FailureLevel {
 
 impl DurabilityTestArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        let done = match (&self.directory, &self.verify, &self.listen, &self.journal) {
+    pub fn run(self) -> CommandResult {
+        match (&self.directory, &self.verify, &self.listen, &self.journal) {
             (_, _, Some(address), Some(journal)) => self.listen(address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
             (Some(directory), None, ..) => self.write(directory),
-            _ => Err("specify a directory, or use --listen with --journal".into()),
-        };
-        done.unwrap_or_else(CommandOutcome::could_not_run)
+            _ => Err(CommandError::new("specify a directory, or use --listen with --journal")),
+        }
     }
 
     fn note(&self, line: &str) {
@@ -136,14 +135,13 @@ impl DurabilityTestArgs {
         }
     }
 
-    fn write(&self, directory: &Path) -> Result<CommandOutcome, CommandError> {
+    fn write(&self, directory: &Path) -> CommandResult {
         let tested = DurabilityTarget::detect(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
-            return Err(
-                "an array runs inside the writer process, so killing that process resets the array; use \
-             --level reset"
-                    .into(),
-            );
+            return Err(CommandError::new(
+                "an array runs inside the writer process, so killing that process resets the array",
+            )
+            .advise("use --level reset"));
         }
         if !tested.is_array() {
             require_empty(directory, "test")?;
@@ -157,11 +155,11 @@ impl DurabilityTestArgs {
         })?;
         match written.failed {
             Some((operation, error)) => {
-                print_error(format!(
-                    "operation {} failed: {error}; if this was the power cut, verify the operations that \
-                     were acknowledged before it",
-                    operation.0
-                ));
+                CommandError::new(format_args!("operation {} failed: {error}", operation.0))
+                    .advise(
+                        "if this was the power cut, verify the operations that were acknowledged before it",
+                    )
+                    .print();
                 Ok(CommandOutcome::Findings)
             }
             None => {
@@ -180,7 +178,7 @@ impl DurabilityTestArgs {
         tested: &DurabilityTarget,
         storage: &TestedStorage,
         cancel: &Cancellation,
-    ) -> Result<WriterOutcome, CommandError> {
+    ) -> CommandResult<WriterOutcome> {
         let mut witness = self.open_witness()?;
         let clock = storage.direct.clock();
         let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
@@ -210,90 +208,80 @@ impl DurabilityTestArgs {
         };
         write(storage, tested.directory(), &begin, &mut *witness, &mut go_on).map_err(|error| match error {
             WriteError::Witness(_) => {
-                format!("{error}; operations recorded before the error can be verified").into()
+                CommandError::from(error).advise("operations recorded before the error can be verified")
             }
-            other => other.to_string().into(),
+            other => other.into(),
         })
     }
 
     /// Fails if the witness is a file on a disk that would be cut off together with the tested storage.
-    fn check_witness_location(&self, tested: &DurabilityTarget) -> Result<(), CommandError> {
+    fn check_witness_location(&self, tested: &DurabilityTarget) -> CommandResult<()> {
         let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP_PREFIX)).map(Path::new);
         let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };
         let shown = path.display();
         match tested.shares_a_disk_with(parent_directory(path)) {
             Ok(None) => Ok(()),
-            Ok(Some(where_it_is)) => Err(format!(
-                "{shown}: the witness is {where_it_is}; use a file on another disk, or tcp:HOST:PORT"
-            )
-            .into()),
-            Err(error) => Err(format!("{shown}: {error}").into()),
+            Ok(Some(where_it_is)) => {
+                Err(CommandError::new(format_args!("{shown}: the witness is {where_it_is}"))
+                    .advise("use a file on another disk, or tcp:HOST:PORT"))
+            }
+            Err(error) => Err(error).context(shown),
         }
     }
 
-    fn open_witness(&self) -> Result<Box<dyn Witness>, CommandError> {
+    fn open_witness(&self) -> CommandResult<Box<dyn Witness>> {
         let name = self.witness.as_deref().unwrap_or_default();
         if let Some(address) = name.strip_prefix(TCP_PREFIX) {
             let witness = TcpWitness::connect(address);
             return match witness {
                 Ok(witness) => Ok(Box::new(witness)),
-                Err(error) => Err(format!(
-                    "{address}: the witness cannot be reached: {error}; start it there with --listen and --journal"
-                )
-                .into()),
+                Err(error) => {
+                    Err(CommandError::new(format_args!("{address}: the witness cannot be reached: {error}"))
+                        .advise("start it there with --listen and --journal"))
+                }
             };
         }
         let path = Path::new(name);
-        Ok(Box::new(FileWitness::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
+        Ok(Box::new(FileWitness::create(path).context(path.display())?))
     }
 
-    fn listen(&self, address: &str, journal: &Path) -> Result<CommandOutcome, CommandError> {
+    fn listen(&self, address: &str, journal: &Path) -> CommandResult {
         let address =
             if address.contains(':') { address.to_string() } else { format!("{LOOPBACK_ADDRESS}:{address}") };
         let listener = WitnessListener::bind(&address).map_err(|error| {
-            format!(
-                "{address}: the witness cannot listen ({error}); specify a port, or an ADDRESS:PORT of this \
-                 machine"
-            )
+            CommandError::new(format_args!("{address}: the witness cannot listen ({error})"))
+                .advise("specify a port, or an ADDRESS:PORT of this machine")
         })?;
         let cancel = Cancellation::default();
         cancel_on_signals(&cancel)?;
-        let mut kept = FileWitness::create(journal)
-            .map_err(|error| format!("{}: {error}; specify a new file", journal.display()))?;
-        let at = listener.address().map_err(|error| format!("{address}: {error}"))?;
+        let mut kept =
+            FileWitness::create(journal).context(journal.display()).advise("specify a new file")?;
+        let at = listener.address().context(address)?;
         self.note(&format!("Witness: {at}; Ctrl-C ends it after the cut"));
         let lines = listener
             .serve(&mut kept, &cancel)
-            .map_err(|error| format!("{}: the journal is incomplete: {error}", journal.display()))?;
+            .context(format_args!("{}: the journal is incomplete", journal.display()))?;
         self.note(&format!("{}: {lines} lines", journal.display()));
         Ok(CommandOutcome::Good)
     }
 
-    fn verify(&self, directory: &Path, path: &Path) -> Result<CommandOutcome, CommandError> {
+    fn verify(&self, directory: &Path, path: &Path) -> CommandResult {
         if let Some(output) = &self.output {
             require_empty(output, "verdict")?;
         }
         let tested = DurabilityTarget::detect(directory)?;
-        let input = open_input(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let journal =
-            Journal::read(BufReader::new(input)).map_err(|error| format!("{}: {error}", path.display()))?;
+        let input = open_input(path).context(path.display())?;
+        let journal = Journal::read(BufReader::new(input)).context(path.display())?;
         if journal.last.0 == 0 {
-            return Err(format!(
-                "{}: nothing was acknowledged; let the writer run longer before the cut",
-                path.display()
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{}: nothing was acknowledged", path.display()))
+                .advise("let the writer run longer before the cut"));
         }
         let restarted = journal.begin.boot != boot_id();
         if journal.begin.level != FailureLevel::Process && !restarted && !self.same_boot {
-            return Err("this machine was not restarted after the writer started, so its memory would be \
-             verified instead of the storage; restart it, or use --same-boot if only the storage lost power \
-             and was mounted again"
-                .into());
+            return Err(CommandError::new("this machine was not restarted after the writer started, so its memory would be verified instead of the storage").advise("restart it, or use --same-boot if only the storage lost power and was mounted again"));
         }
         let found = tested.with_storage(|storage| {
-            verify(&*storage.direct, tested.directory(), &journal)
-                .map_err(|error| format!("{}: {error}", directory.display()).into())
+            verify(&*storage.direct, tested.directory(), &journal).context(directory.display())
         })?;
         if let Some(output) = &self.output {
             store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;

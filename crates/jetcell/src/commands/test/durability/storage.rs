@@ -11,8 +11,9 @@ use jetcell_lab::{LocalSystem, shared_disk};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 
 use crate::commands::test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};
-use crate::outcome::CommandError;
+use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::empty_directory::require_empty;
+use crate::shared::load_turns::first_mistake;
 
 /// Free space in bytes that the writer may need.
 const MIN_FREE_SPACE: u64 = 128 << 20;
@@ -30,21 +31,15 @@ pub struct DurabilityTarget {
 
 impl DurabilityTarget {
     /// Determines the kind of storage without opening it.
-    pub fn detect(given: &Path) -> Result<DurabilityTarget, CommandError> {
+    pub fn detect(given: &Path) -> CommandResult<DurabilityTarget> {
         let shown = given.display();
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
-            return Err(format!(
-                "{shown} is a block device, but the test writes files; create a file system on the device \
-                 and specify a directory on it, or add the device to an array (jetcell raid create) and \
-                 specify array:DIR"
-            )
-            .into());
+            return Err(CommandError::new(format_args!("{shown} is a block device, but the test writes files")).advise("create a file system on the device and specify a directory on it, or add the device to an array (jetcell raid create) and specify array:DIR"));
         }
         let mut paths = vec![given.to_path_buf()];
-        let is_array =
-            !resolve_array_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?.is_empty();
+        let is_array = !resolve_array_directories(&mut paths).map_err(first_mistake)?.is_empty();
         let directory = paths.swap_remove(0);
-        let directory = std::path::absolute(&directory).map_err(|error| format!("{shown}: {error}"))?;
+        let directory = std::path::absolute(&directory).context(shown)?;
         let places = if is_array {
             files_of_array(&directory)?
         } else {
@@ -83,10 +78,7 @@ impl DurabilityTarget {
     }
 
     /// Opens the storage, runs `work` on it, and shuts it down again.
-    pub fn with_storage<T>(
-        &self,
-        work: impl FnOnce(&TestedStorage) -> Result<T, CommandError>,
-    ) -> Result<T, CommandError> {
+    pub fn with_storage<T>(&self, work: impl FnOnce(&TestedStorage) -> CommandResult<T>) -> CommandResult<T> {
         let arrays = if self.is_array { vec![self.directory.clone()] } else { Vec::new() };
         let volumes = ArrayVolumes::mount(arrays)?;
         let storage = files(true).and_then(|direct| {
@@ -100,32 +92,31 @@ impl DurabilityTarget {
     }
 
     /// Fails if the storage contains files or has too little free space.
-    pub fn check_free_space(&self, vfs: &dyn Vfs) -> Result<(), CommandError> {
+    pub fn check_free_space(&self, vfs: &dyn Vfs) -> CommandResult<()> {
         let shown = self.given.display();
         match self.is_array {
             false => require_empty(&self.given, "test")?,
-            true if vfs.exists(&self.directory).map_err(|error| format!("{shown}: {error}"))? => {
-                return Err(format!("{shown} contains files; use an empty array or LUN for the test").into());
+            true if vfs.exists(&self.directory).context(&shown)? => {
+                return Err(CommandError::new(format_args!("{shown} contains files"))
+                    .advise("use an empty array or LUN for the test"));
             }
             true => {}
         }
-        let free = vfs.free_space(&self.directory).map_err(|error| format!("{shown}: {error}"))?;
+        let free = vfs.free_space(&self.directory).context(&shown)?;
         if free < MIN_FREE_SPACE {
-            Err(format!(
+            Err(CommandError::new(format_args!(
                 "{shown}: only {} are free, but the test may need {}",
                 human_bytes(free),
                 human_bytes(MIN_FREE_SPACE)
-            )
-            .into())
+            )))
         } else {
             Ok(())
         }
     }
 }
 
-fn files(direct: bool) -> Result<RealVfs, CommandError> {
-    RealVfs::new(RealOptions { direct, ..RealOptions::default() })
-        .map_err(|error| format!("could not start the I/O threads: {error}").into())
+fn files(direct: bool) -> CommandResult<RealVfs> {
+    RealVfs::new(RealOptions { direct, ..RealOptions::default() }).context("could not start the I/O threads")
 }
 
 fn existing_ancestor(path: &Path) -> &Path {

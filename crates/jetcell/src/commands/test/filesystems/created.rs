@@ -1,5 +1,6 @@
 //! File systems that `jetcell test filesystems` creates: options, checks, and leftovers from killed tests.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,8 +14,8 @@ use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
 use jetcell_workload::units::ByteSize;
 
 use crate::console;
-use crate::outcome::CommandError;
-use crate::shared::load_turns::{LoadTurns, TurnError, inspect_directory};
+use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::shared::load_turns::{LoadTurns, inspect_directory, interrupted};
 
 /// Directory for the mount points of a test that uses a device.
 const MOUNT_POINTS: &str = "/run";
@@ -79,24 +80,23 @@ impl CreatedFilesystemOptions {
     /// Removes leftovers from killed tests if that was requested. Otherwise, fails with a message that explains how
     /// to remove them. If no directory for images was given, leftovers that are mounted or attached elsewhere are
     /// removed as well.
-    pub fn handle_leftovers(&self) -> Result<(), CommandError> {
+    pub fn handle_leftovers(&self) -> CommandResult<()> {
         if !self.is_requested() && !self.clean_up {
             return Ok(());
         }
         let place = self.base_directory();
         let mut found = LeftoverDirectory::in_directory(place)
-            .map_err(|error| format!("{} cannot be used for file systems: {error}", place.display()))?;
+            .context(format_args!("{} cannot be used for file systems", place.display()))?;
         if self.clean_up && self.images.is_none() {
             found.extend(self.other_leftovers());
         }
         for leftover in found {
             let path = leftover.path().display();
             if !self.clean_up {
-                return Err(
-                    format!("{path} was left over from a killed test; remove it with --clean-up").into()
-                );
+                return Err(CommandError::new(format_args!("{path} was left over from a killed test"))
+                    .advise("remove it with --clean-up"));
             }
-            leftover.remove(&LocalSystem).map_err(|error| format!("could not remove {path}: {error}"))?;
+            leftover.remove(&LocalSystem).context(format_args!("could not remove {path}"))?;
             console::print_note(&format!("removed {path}, left over from a killed test"));
         }
         Ok(())
@@ -128,19 +128,16 @@ impl CreatedFilesystemOptions {
     pub fn removal_error(&self, error: &SystemError) -> CommandError {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
-        format!(
-            "{error}; when the file system is no longer in use, remove it with: jetcell test filesystems \
+        CommandError::new(error).advise(format!(
+            "when the file system is no longer in use, remove it with: jetcell test filesystems \
              {place}--clean-up"
-        )
-        .into()
+        ))
     }
 
     /// Returns the file systems to create, and those that this machine cannot create.
-    pub fn specifications(
-        &self,
-    ) -> Result<(Vec<FilesystemSpecification>, Vec<SkippedFilesystem>), CommandError> {
+    pub fn specifications(&self) -> CommandResult<(Vec<FilesystemSpecification>, Vec<SkippedFilesystem>)> {
         let all = match &self.make_list {
-            Some(file) => FilesystemSpecification::read_list(file)?,
+            Some(file) => FilesystemSpecification::read_list(file).map_err(CommandError::new)?,
             None => {
                 let settings = |kind: &FilesystemKind| FilesystemSpecification {
                     fill_percent: self.fill,
@@ -150,18 +147,14 @@ impl CreatedFilesystemOptions {
                 self.make.iter().map(settings).collect()
             }
         };
-        check(&all)?;
+        check(&all).map_err(CommandError::new)?;
         if self.is_requested() && self.images.is_none() && self.device.is_none() {
-            return Err(
-                "file systems must be created on images or on a device; specify --images DIR, or --device \
-                 and --erase"
-                    .into(),
-            );
+            return Err(CommandError::new("file systems must be created on images or on a device")
+                .advise("specify --images DIR, or --device and --erase"));
         }
         if self.is_requested() && !rustix::process::geteuid().is_root() {
-            return Err(
-                "creating file systems requires root; run the command as root, or specify directories".into(),
-            );
+            return Err(CommandError::new("creating file systems requires root")
+                .advise("run the command as root, or specify directories"));
         }
         let (mut made, mut skipped) = (Vec::new(), Vec::new());
         for one in all {
@@ -177,33 +170,30 @@ impl CreatedFilesystemOptions {
     }
 
     /// Creates the maker for `made` file systems. Fails without writing anything if there is not enough space.
-    pub fn create_maker(&self, made: usize) -> Result<FilesystemMaker<'static>, CommandError> {
+    pub fn create_maker(&self, made: usize) -> CommandResult<FilesystemMaker<'static>> {
         let medium = match &self.device {
             Some(device) => {
-                let claimed = ErasableDevice::claim(device, self.force, &LocalSystem)
-                    .map_err(|error| error.to_string())?;
+                let claimed = ErasableDevice::claim(device, self.force, &LocalSystem)?;
                 FilesystemMedium::Device(claimed.release())
             }
             None => {
                 let place = self.base_directory();
-                let found =
-                    rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
+                let found = rustix::fs::statvfs(place).map_err(io::Error::from).context(place.display())?;
                 let free = found.f_bavail.saturating_mul(found.f_frsize);
                 let wanted = self.image_bytes().saturating_mul(made as u64);
                 if free < wanted {
-                    return Err(format!(
-                        "{}: the images need {}, but only {} are free; use a smaller --image-size",
+                    return Err(CommandError::new(format_args!(
+                        "{}: the images need {}, but only {} are free",
                         place.display(),
                         human_bytes(wanted),
                         human_bytes(free)
-                    )
-                    .into());
+                    ))
+                    .advise("use a smaller --image-size"));
                 }
                 FilesystemMedium::Images(self.image_bytes())
             }
         };
-        FilesystemMaker::new(&LocalSystem, medium, self.base_directory())
-            .map_err(|error| error.to_string().into())
+        Ok(FilesystemMaker::new(&LocalSystem, medium, self.base_directory())?)
     }
 }
 
@@ -215,16 +205,14 @@ pub fn measure_created(
     turns: &LoadTurns,
     output: &Path,
     used_before: &mut u64,
-) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
-    let turn_error = |what: String| TurnError::Failed(what.into());
+) -> CommandResult<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory)> {
     let directory = maker.attach(number, specification, turn == 0, turns.cancellation()).map_err(
         |error| match error {
-            MakeError::Stopped => TurnError::Interrupted,
-            other => turn_error(other.to_string()),
+            MakeError::Stopped => interrupted(),
+            other => other.into(),
         },
     )?;
-    let used =
-        || maker.used_bytes(number).map_err(|error| turn_error(format!("{}: {error}", specification.name)));
+    let used = || maker.used_bytes(number).context(&specification.name);
     let again = turn > 0 && !maker.remakes();
     if !again {
         *used_before = used()?;
@@ -234,6 +222,6 @@ pub fn measure_created(
     seen.allocated_bytes = used()?.saturating_sub(*used_before);
     seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
     seen.made = Some(specification.clone());
-    maker.detach().map_err(|error| turn_error(error.to_string()))?;
+    maker.detach()?;
     Ok((figures, seen))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use jetcell_input::OptionValueError;
 use jetcell_input::quantity::QuantityKind;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_lab::filesystems::{
@@ -18,18 +19,16 @@ use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
 use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{
-    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories,
-};
+use crate::shared::load_turns::{LoadTurns, inspect_directory, json, load_options, refresh_directories};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell test filesystems /mnt/ext4/run /mnt/xfs/run --output result
       the load of jetcell test performance on both alternately, until the difference is known within 2 %
-  jetcell test filesystems /mnt/ext4/run /mnt/btrfs/run --size 20GiB --duration 10m --turns 4 --output result
+  jetcell test filesystems /mnt/ext4/run /mnt/btrfs/run --size 20GiB --duration 10m --repeat 4 --output result
       larger databases, longer turns, at most four turns
   jetcell test filesystems /mnt/a/run /mnt/b/run --config load.toml --output result --json | jq '.rows[0].differences'
       another load, from the configuration file of jetcell test performance
@@ -83,14 +82,14 @@ pub struct CompareFilesystemsArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     precision: f64,
     /// Minimum number of turns
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    fewest_turns: u16,
+    #[arg(long, alias = "fewest-turns", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    min_repeat: u16,
     /// Maximum number of turns
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    turns: u16,
+    #[arg(long, alias = "turns", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: u16,
     /// Start no further turn after this time
-    #[arg(long, value_name = "TIME", default_value = "24h")]
-    longest: TimeSpan,
+    #[arg(long, alias = "longest", value_name = "TIME", default_value = "24h")]
+    time_limit: TimeSpan,
     /// Show every difference as a signed change; by default, positive values are improvements
     #[arg(long)]
     signs_of_change: bool,
@@ -102,61 +101,53 @@ pub struct CompareFilesystemsArgs {
     quiet: bool,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, OptionValueError> {
     let kind = QuantityKind::new(units::percent, "2%").with_bare(UnitFactor::ONE);
     kind.parse(text).ok().filter(|value| (0.01..=100.0).contains(value)).ok_or_else(|| {
-        format!("could not parse `{text}` as a precision; use a percentage between 0.01 and 100")
+        OptionValueError::unparsable(text, "a precision", "use a percentage between 0.01 and 100")
     })
 }
 
 impl CompareFilesystemsArgs {
     /// Runs the command.
-    pub fn run(self) -> CommandOutcome {
-        match self.test() {
-            Ok(Some(result)) => {
-                print_json_or_lines(
-                    self.json,
-                    &(if self.json { json(&result) } else { filesystems_text(&result, console::width()) }),
-                );
-                CommandOutcome::Good
-            }
-            Ok(None) => CommandOutcome::Good,
-            Err(stopped) => stopped.outcome(),
+    pub fn run(self) -> CommandResult {
+        if let Some(result) = self.test()? {
+            let text = if self.json { json(&result) } else { filesystems_text(&result, console::width()) };
+            print_json_or_lines(self.json, &text);
         }
+        Ok(CommandOutcome::Good)
     }
 
     /// Runs the test. Returns `None` if leftovers were removed and nothing else was requested.
-    fn test(&self) -> Result<Option<FilesystemComparison>, TurnError> {
-        self.made.handle_leftovers().map_err(TurnError::Failed)?;
+    fn test(&self) -> CommandResult<Option<FilesystemComparison>> {
+        self.made.handle_leftovers()?;
         let Some(output) = &self.output else {
             self.made.report_other_leftovers();
             return Ok(None);
         };
-        let plan = self.prepare(output).map_err(TurnError::Failed)?;
+        let plan = self.prepare(output)?;
         self.made.report_other_leftovers();
         let turns = LoadTurns::new(plan.options.clone(), !plan.created.is_empty())?;
         // The maker is created after the Ctrl-C handler is installed. Otherwise Ctrl-C would not remove the
         // maker's directory.
         let maker =
-            (!plan.created.is_empty()).then(|| self.made.create_maker(plan.created.len())).transpose();
-        let maker = maker.map_err(TurnError::Failed)?;
+            (!plan.created.is_empty()).then(|| self.made.create_maker(plan.created.len())).transpose()?;
         let tested = self.run_comparison(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
             result.skipped = plan.skipped;
             if self.signs_of_change {
                 result = result.with_signs_of_change();
             }
-            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))
-                .map_err(TurnError::Failed)?;
+            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))?;
             Ok(result)
         });
         let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
         let closed = closed.map_err(|error| self.made.removal_error(&error));
         match (tested, closed) {
             (tested, Ok(())) => tested.map(Some),
-            (Ok(_), Err(left)) => Err(TurnError::Failed(left)),
+            (Ok(_), Err(left)) => Err(left),
             // Both errors are reported: the reason why the test ended, and the file systems that it could not remove.
             (Err(stopped), Err(left)) => {
-                print_error(left);
+                left.print();
                 Err(stopped)
             }
         }
@@ -168,17 +159,17 @@ impl CompareFilesystemsArgs {
         maker: Option<&FilesystemMaker<'_>>,
         turns: &LoadTurns,
         output: &Path,
-    ) -> Result<FilesystemComparison, TurnError> {
+    ) -> CommandResult<FilesystemComparison> {
         let inspect_path = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
         let mut tested: Vec<TestedDirectory> = self.directories.iter().map(inspect_path).collect();
         // The properties of a created file system are known only once it is mounted.
         tested.extend(plan.created.iter().map(|one| inspect_directory(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
         let limits = TurnLimits {
-            fewest: self.fewest_turns.min(self.turns).into(),
-            most: self.turns.into(),
+            fewest: self.min_repeat.min(self.repeat).into(),
+            most: self.repeat.into(),
             precision_percent: self.precision,
-            longest: self.longest.0,
+            longest: self.time_limit.0,
         };
         let (began, mut seen) = (Instant::now(), vec![None; plan.created.len()]);
         let mut used_before = vec![0; plan.created.len()];
@@ -208,25 +199,21 @@ impl CompareFilesystemsArgs {
     }
 
     /// Returns the test plan. Everything that can be checked before the first write is checked here.
-    fn prepare(&self, output: &Path) -> Result<FilesystemTestPlan, CommandError> {
+    fn prepare(&self, output: &Path) -> CommandResult<FilesystemTestPlan> {
         require_empty(output, "result")?;
         for (at, path) in self.directories.iter().enumerate() {
             require_empty(path, "databases")?;
             let same = |other: &PathBuf| std::path::absolute(other).ok() == std::path::absolute(path).ok();
             if self.directories.iter().take(at).any(same) {
-                return Err(format!(
-                    "{} is specified twice; specify each directory only once",
-                    path.display()
-                )
-                .into());
+                return Err(CommandError::new(format_args!("{} is specified twice", path.display()))
+                    .advise("specify each directory only once"));
             }
         }
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
         let (made, skipped) = self.made.specifications()?;
         if self.directories.len() + made.len() < 2 {
-            return Err(
-                "a comparison needs at least two file systems; specify directories, or use --make".into()
-            );
+            return Err(CommandError::new("a comparison needs at least two file systems")
+                .advise("specify directories, or use --make"));
         }
         let mut directories = self.directories.clone();
         directories.extend(made.iter().map(|one| PathBuf::from(&one.name)));

@@ -1,0 +1,91 @@
+//! Errors of the command line parser.
+
+use std::error::Error;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use jetcell_input::OptionValueError;
+use jetcell_input::quantity::QuantityError;
+
+use crate::outcome::{Advise, CommandError};
+
+/// Returns the error for a command line that cannot be parsed: the problem, and the remedy.
+pub fn command_line_error(error: &clap::Error) -> CommandError {
+    let text = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
+    let argument = text(ContextKind::InvalidArg).unwrap_or_default();
+    let details = [
+        text(ContextKind::ValidValue).map(|values| format!("possible values: {values}")),
+        text(ContextKind::ValidSubcommand).map(|names| format!("subcommands: {names}")),
+        text(ContextKind::SuggestedSubcommand).map(|name| format!("a similar subcommand exists: '{name}'")),
+        text(ContextKind::SuggestedArg).map(|name| format!("a similar argument exists: '{name}'")),
+        text(ContextKind::SuggestedValue).map(|value| format!("a similar value exists: '{value}'")),
+        text(ContextKind::Suggested),
+        Some("see --help".to_string()),
+    ];
+    let advice = details.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let subcommand = text(ContextKind::InvalidSubcommand);
+    let problem = match (error.kind(), text(ContextKind::InvalidValue)) {
+        (ErrorKind::InvalidValue, None) => {
+            format!("a value is required for '{argument}' but none was supplied")
+        }
+        (ErrorKind::ValueValidation, Some(value)) => {
+            let context = format!("invalid value '{value}' for '{argument}'");
+            return match error.source() {
+                Some(source) => value_error(source).context(context),
+                None => CommandError::new(context).advise("see --help"),
+            };
+        }
+        (ErrorKind::InvalidValue, Some(value)) => format!("invalid value '{value}' for '{argument}'"),
+        (ErrorKind::TooManyValues, Some(value)) => {
+            format!("unexpected value '{value}' for '{argument}' found")
+        }
+        (ErrorKind::UnknownArgument, _) => format!("unexpected argument '{argument}' found"),
+        (ErrorKind::MissingRequiredArgument, _) => {
+            format!("the following required arguments were not provided: {argument}")
+        }
+        (ErrorKind::InvalidSubcommand, _) => {
+            format!("unrecognized subcommand '{}'", subcommand.unwrap_or_default())
+        }
+        (ErrorKind::MissingSubcommand, _) => {
+            format!("'{}' requires a subcommand but one was not provided", subcommand.unwrap_or_default())
+        }
+        (ErrorKind::ArgumentConflict, _) => match error.get(ContextKind::PriorArg) {
+            Some(ContextValue::String(other)) if *other == argument => {
+                format!("the argument '{argument}' cannot be used multiple times")
+            }
+            Some(ContextValue::String(other)) => {
+                format!("the argument '{argument}' cannot be used with '{other}'")
+            }
+            others => {
+                let others = others.map_or("other arguments".into(), ToString::to_string);
+                format!("the argument '{argument}' cannot be used with: {others}")
+            }
+        },
+        (kind, _) if argument.is_empty() => kind.to_string(),
+        (kind, _) => format!("{argument}: {kind}"),
+    };
+    CommandError::new(problem).advise(advice)
+}
+
+/// Returns the error of a value parser. Errors of this program contain the remedy, those of clap do not.
+fn value_error(error: &(dyn Error + 'static)) -> CommandError {
+    fn advised<E: Advise>(error: &(dyn Error + 'static)) -> Option<CommandError> {
+        let error = error.downcast_ref::<E>()?;
+        let problem = CommandError::new(error);
+        Some(match error.advice() {
+            Some(advice) => problem.advise(advice),
+            None => problem,
+        })
+    }
+    advised::<OptionValueError>(error)
+        .or_else(|| advised::<QuantityError>(error))
+        .or_else(|| advised::<jetcell_workload::ParseError>(error))
+        .or_else(|| advised::<ese_engine::Error>(error))
+        .or_else(|| advised::<jetcell_export::UnknownFormat>(error))
+        .or_else(|| {
+            #[cfg(any(feature = "arrays", feature = "sizing"))]
+            return advised::<jetcell_raid_models::Error>(error);
+            #[cfg(not(any(feature = "arrays", feature = "sizing")))]
+            None
+        })
+        .unwrap_or_else(|| CommandError::new(error).advise("see --help"))
+}

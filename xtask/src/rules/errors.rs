@@ -1,0 +1,176 @@
+//! Finds errors that are text. A caller cannot tell one text from another, and the command cannot print its advice.
+
+use std::path::Path;
+
+use anyhow::Result;
+use proc_macro2::Ident;
+use syn::visit::{self, Visit};
+use syn::{GenericArgument, PathArguments, Type};
+
+use crate::RuleFindings;
+use crate::rules::sizes::is_test_file;
+use crate::source::{attributes, is_test_only};
+use crate::workspace::Workspace;
+
+/// Packages whose errors are not typed yet.
+const UNTYPED: [&str; 7] = [
+    "jetcell",
+    "ese-engine",
+    "jetcell-array",
+    "jetcell-copies",
+    "jetcell-remote",
+    "jetcell-report",
+    "jetcell-workload",
+];
+
+/// Finds functions, types and traits of crates whose error type is text.
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let crates = workspace.root.join("crates");
+    let is_checked = |path: &Path| {
+        let Ok(path) = path.strip_prefix(&crates) else { return false };
+        let mut parts = path.iter();
+        let is_untyped = parts.next().is_some_and(|package| UNTYPED.iter().any(|one| package == *one));
+        let is_source = parts.next().is_some_and(|part| part == "src") && parts.all(|part| part != "tests");
+        is_source && !is_untyped && !is_test_file(path)
+    };
+    let mut findings = RuleFindings::new();
+    for (path, source) in workspace.sources.iter().filter(|(path, _)| is_checked(path)) {
+        let shown = workspace.display_path(path);
+        findings.extend(text_errors(&source.syntax).iter().map(|(name, line)| {
+            format!("{shown}:{line}: {name}: the error is text; use an enum that a caller can match")
+        }));
+    }
+    Ok(findings)
+}
+
+/// Returns the names and lines of items whose error is text.
+fn text_errors(file: &syn::File) -> Vec<(String, usize)> {
+    let mut errors = TextErrors::default();
+    errors.visit_file(file);
+    errors.0
+}
+
+#[derive(Default)]
+struct TextErrors(Vec<(String, usize)>);
+
+impl TextErrors {
+    fn add(&mut self, name: &Ident, is_text: bool) {
+        if is_text {
+            self.0.push((name.to_string(), name.span().start().line));
+        }
+    }
+}
+
+impl Visit<'_> for TextErrors {
+    fn visit_item(&mut self, item: &syn::Item) {
+        if !is_test_only(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_signature(&mut self, signature: &syn::Signature) {
+        let mut results = TextResults::default();
+        results.visit_signature(signature);
+        self.add(&signature.ident, results.0);
+    }
+
+    fn visit_item_type(&mut self, item: &syn::ItemType) {
+        let mut results = TextResults::default();
+        results.visit_type(&item.ty);
+        self.add(&item.ident, results.0);
+    }
+
+    fn visit_impl_item_type(&mut self, item: &syn::ImplItemType) {
+        self.add(&item.ident, (item.ident == "Err" || item.ident == "Error") && is_text(&item.ty));
+    }
+
+    fn visit_item_struct(&mut self, item: &syn::ItemStruct) {
+        let mut fields = item.fields.iter();
+        let is_newtype = matches!(&item.fields, syn::Fields::Unnamed(fields) if fields.unnamed.len() == 1);
+        let is_error = item.ident.to_string().ends_with("Error") && is_newtype;
+        self.add(&item.ident, is_error && fields.all(|field| is_text(&field.ty)));
+    }
+}
+
+/// Searches for `Result<_, String>`, `Result<_, &str>` and `Result<_, Box<dyn Error>>`.
+#[derive(Default)]
+struct TextResults(bool);
+
+impl Visit<'_> for TextResults {
+    fn visit_path_segment(&mut self, segment: &syn::PathSegment) {
+        if segment.ident == "Result"
+            && let PathArguments::AngleBracketed(arguments) = &segment.arguments
+            && let Some(GenericArgument::Type(error)) = arguments.args.iter().nth(1)
+        {
+            self.0 |= is_text(error);
+        }
+        visit::visit_path_segment(self, segment);
+    }
+}
+
+/// Returns true for `String`, `&str`, `Cow<str>` and `Box<dyn Error>`.
+fn is_text(error: &Type) -> bool {
+    match error {
+        Type::Reference(reference) => is_text(&reference.elem),
+        Type::TraitObject(object) => object.bounds.iter().any(|bound| match bound {
+            syn::TypeParamBound::Trait(bound) => {
+                bound.path.segments.last().is_some_and(|segment| segment.ident == "Error")
+            }
+            _ => false,
+        }),
+        Type::Path(path) => path.path.segments.last().is_some_and(|segment| match &segment.arguments {
+            PathArguments::AngleBracketed(arguments) if segment.ident == "Box" || segment.ident == "Cow" => {
+                arguments.args.iter().any(|argument| match argument {
+                    GenericArgument::Type(inner) => is_text(inner),
+                    _ => false,
+                })
+            }
+            _ => segment.ident == "String" || segment.ident == "str",
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text_errors;
+
+    fn names(text: &str) -> Vec<String> {
+        text_errors(&syn::parse_file(text).unwrap()).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn errors_that_are_text_are_found() {
+        for (text, name) in [
+            ("fn one() -> Result<u8, String> { Ok(1) }", "one"),
+            ("fn one() -> std::result::Result<(), &'static str> { Ok(()) }", "one"),
+            ("pub fn one() -> Result<(), Box<dyn std::error::Error + Send>> { Ok(()) }", "one"),
+            ("fn one() -> Option<Result<u8, Cow<'static, str>>> { None }", "one"),
+            ("fn one(run: impl Fn() -> Result<(), String>, end: Result<u8, Never>) {}", "one"),
+            ("trait Two { fn two(&self) -> Result<(), String>; }", "two"),
+            ("impl Two { fn two(&self) -> Result<(), String> { Ok(()) } }", "two"),
+            ("type Three = Result<(), String>;", "Three"),
+            ("impl FromStr for One { type Err = String; }", "Err"),
+            ("impl TryFrom<u8> for One { type Error = &'static str; }", "Error"),
+            ("pub struct FourError(pub String);", "FourError"),
+            ("mod inner { struct FiveError(String); }", "FiveError"),
+        ] {
+            assert_eq!(names(text), [name], "{text}");
+        }
+    }
+
+    #[test]
+    fn typed_errors_and_tests_are_accepted() {
+        for text in [
+            "fn one() -> Result<String, OneError> { todo!() }",
+            "fn one() -> io::Result<String> { todo!() }",
+            "type Result<T> = std::result::Result<T, Error>;",
+            "struct OneError { path: PathBuf } struct TwoError(io::Error); struct Name(String);",
+            "impl FromStr for One { type Err = OneError; } impl Iterator for One { type Item = String; }",
+            "#[cfg(test)] mod tests { fn one() -> Result<u8, String> { Ok(1) } }",
+            "fn one() { let two = || -> Result<u8, String> { Ok(1) }; }",
+        ] {
+            assert_eq!(names(text), [""; 0], "{text}");
+        }
+    }
+}
