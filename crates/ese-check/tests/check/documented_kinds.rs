@@ -1,18 +1,16 @@
-//! Checks that `docs/findings.md` describes every kind of finding with its meaning.
+//! Checks that `docs/findings.md` lists every kind of finding.
 
 use ese_check::FindingKind;
 use testkit::{TestRequirement, skip};
 
 #[test]
-fn every_kind_is_documented_with_its_meaning() {
+fn every_kind_is_documented() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
     let Ok(documentation) = std::fs::read_to_string(page) else {
         skip(TestRequirement::Repository, "docs/findings.md is in the repository, not in the package");
         return;
     };
     for kind in FindingKind::ALL {
-        let (start, end) = (format!("| `{kind}` | "), format!(" | {} |", kind.meaning(None)));
-        let mut rows = documentation.lines().filter(|line| line.starts_with(&start));
-        assert!(rows.any(|row| row.ends_with(&end)), "docs/findings.md lacks {kind}, or its meaning{end}");
+        assert!(documentation.contains(&format!("`{kind}`")), "{kind} is not in docs/findings.md");
     }
 }
