@@ -8,7 +8,7 @@
 #   bench/scale.sh --dir DIRECTORY --sizes 1,4 --databases 1,24 --threads 1,8 --processors 1,2 --rounds 5 --duration 30
 #   bench/scale.sh --render FILE          the table and the chart of an earlier run
 #
-# Writes target/scale/scale.json and scale.svg (--output DIRECTORY). docs/performance/scale.md explains the figures. Needs
+# Writes target/scale/scale.json and scale.svg (--output DIRECTORY). docs/performance/other-results.md explains the figures. Needs
 # python3, fio and taskset (util-linux). Let nothing else run.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the engine's concurrency tests under many thread schedules (shuttle), and single words of memory under weak
-# memory orderings (loom). See docs/testing.md.
+# memory orderings (loom). See docs/internals/testing.md.
 #
 #   scripts/concurrency.sh                       2 seconds per test, the same schedules each time
 #   scripts/concurrency.sh --long SECONDS        SECONDS per test, new schedules each time

@@ -13,7 +13,7 @@
 cargo-mutants lists the mutants (cargo install cargo-mutants). Each function of the sample is written with one variant of
 its body per mutant, into a copy of the workspace. The variable JETCELL_MUTANT chooses the variant when a test starts.
 scripts/mutants.sh builds each mutant alone. The copy, the builds and the results are in target/mutants-at-once; only one
-run at a time can use them. See docs/mutation-tests.md.
+run at a time can use them. See docs/internals/testing.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The examples of README.md run as they are printed."""
+"""The examples of README.md and docs/python.md run as they are printed."""
 
 import re
 import subprocess
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+PAGES = [Path(__file__).parents[1] / "README.md", Path(__file__).parents[2] / "docs/python.md"]
 FILES = {"ual.mdb": "db/4k/ual-hyperv-yearly.mdb"}
 
 
 def examples():
-    return re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    texts = [page.read_text() for page in PAGES if page.exists()]
+    return re.findall(r"^```python\n(.*?)^```", "\n".join(texts), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("number", range(len(examples())))

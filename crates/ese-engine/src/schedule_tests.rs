@@ -1,4 +1,4 @@
-//! Runs a test once for each of many thread schedules. See `docs/testing.md`.
+//! Runs a test once for each of many thread schedules. See `docs/internals/testing.md`.
 //!
 //! | variable | meaning |
 //! | --- | --- |

@@ -1,8 +1,8 @@
 //! RAID reliability: computes the probability that an array loses data.
 //!
 //! The crate only computes: it does not read files or the clock, and does not print. Inputs have units ([`units`]).
-//! Results are plain values that commands and reports print. `docs/models.md` contains the formulas, symbols, and
-//! sources.
+//! Results are plain values that commands and reports print. `docs/internals/models.md` contains the formulas,
+//! symbols, and sources.
 //!
 //! * [`inputs`] contains the user's inputs and derives a case from them. [`mod@array`] describes how drives are
 //!   arranged. [`rates`] contains the rates at which drives fail and are restored. [`rebuild`], [`scrub`] and

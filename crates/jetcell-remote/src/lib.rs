@@ -9,7 +9,7 @@
 //!
 //! A [`RemoteServer`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client
 //! requests each chunk separately, so a slow client is never flooded, and an interrupted transfer continues with the
-//! next request. `docs/copies.md` describes the clients' permissions.
+//! next request. `docs/remote-copies.md` describes the clients' permissions.
 //!
 //! Invariants:
 //! - Bytes from the network never cause a panic, and never cause memory to be allocated for bytes that have not

@@ -10,7 +10,7 @@
 //! | `--cfg loom` | atomics and threads of `loom`, no locks | tests of single words of memory and their orderings |
 //!
 //! Shuttle treats every atomic operation as sequentially consistent and runs one thread at a time; loom explores the
-//! weaker orderings, but only for small programs. See `docs/testing.md`.
+//! weaker orderings, but only for small programs. See `docs/internals/testing.md`.
 
 #![cfg_attr(not(shuttle), forbid(unsafe_code))]
 

@@ -1,9 +1,9 @@
 //! Checks one B+ tree: pages, key order, sibling links, separators, and flags.
 //!
-//! The rules are described in the section on trees in `docs/format.md`. An internal entry (S, child) covers the keys
-//! from the previous entry's separator up to but not including S. An empty S means infinity and occurs only at the
-//! right edge. The last entry of any other internal page repeats the separator from its parent. Only leaves have
-//! siblings. All leaves are at the same depth.
+//! The rules are described in the section on trees in `docs/internals/formats/pages.md`. An internal entry (S, child)
+//! covers the keys from the previous entry's separator up to but not including S. An empty S means infinity and occurs
+//! only at the right edge. The last entry of any other internal page repeats the separator from its parent. Only
+//! leaves have siblings. All leaves are at the same depth.
 //!
 //! The leaves of large trees are read and checked by several threads (`leaf_workers`). This module does everything
 //! else.

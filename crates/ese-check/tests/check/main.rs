@@ -2,6 +2,7 @@
 
 mod corpus;
 mod damage;
+mod documented_kinds;
 mod logs;
 mod lost_writes;
 mod memory;

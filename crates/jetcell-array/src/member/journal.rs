@@ -2,6 +2,9 @@
 //!
 //! Each member has, in its own journal slot, the part of a commit that is written to this member. Commits alternate
 //! between two slots. Once a commit is in the journal of all members, the previous commit is in place and durable.
+//!
+//! Without the journal, a power cut between the writes of a row would leave data and parity that do not fit together:
+//! the write hole.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U32, U64, U128};

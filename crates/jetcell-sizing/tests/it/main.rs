@@ -1,4 +1,4 @@
-//! Published figures, properties of the whole calculation, and the worked example of `docs/models.md`.
+//! Published figures, properties of the whole calculation, and the worked example of `docs/internals/sizing-model.md`.
 
 mod cases;
 mod drives;

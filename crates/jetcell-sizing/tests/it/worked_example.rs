@@ -1,4 +1,4 @@
-//! Tests of the example configuration, its result, and the worked example in `docs/models.md`.
+//! Tests of the example configuration, its result, and the worked example in `docs/internals/sizing-model.md`.
 
 use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, size};
 
@@ -30,7 +30,7 @@ fn the_test_configuration_is_valid() {
 
 #[test]
 fn the_worked_example_of_the_documentation_matches_the_output() {
-    let docs = include_str!("../../../../docs/models.md");
+    let docs = include_str!("../../../../docs/internals/sizing-model.md");
     let example = docs.split("```text sizing\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let sheet = sizing().sheet.to_string();
     let printed: Vec<&str> = sheet.lines().map(str::trim).collect();

@@ -28,7 +28,7 @@ Examples:
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
-System tables (MSys...) are also exported. docs/export.md describes the format of each type.
+System tables (MSys...) are also exported. docs/export-tables.md describes the format of each type.
 
 Long values that together exceed 24 MiB in one row are written to separate files in DIR/values or FILE.values, and their
 cells contain the file names. With standard output, such files cannot be written, and the values are reported as not read.

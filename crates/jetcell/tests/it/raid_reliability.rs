@@ -151,12 +151,15 @@ fn invalid_values_are_refused_with_one_line() {
     }
 }
 
-/// Checks that the command prints the example in `docs/models.md`.
+/// Checks that the command prints the example in `docs/internals/models.md`.
 #[test]
 fn the_documented_worked_example_matches_the_output() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/models.md");
     let Ok(page) = std::fs::read_to_string(path) else {
-        skip(TestRequirement::Repository, "docs/models.md is in the repository, not in the package");
+        skip(
+            TestRequirement::Repository,
+            "docs/internals/models.md is in the repository, not in the package",
+        );
         return;
     };
     let prompt = "$ jetcell raid reliability ";

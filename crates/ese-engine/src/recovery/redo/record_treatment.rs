@@ -1,4 +1,4 @@
-//! How redo treats each type of log record. `docs/log-records.md` contains the same table.
+//! How redo treats each type of log record. `docs/internals/formats/log-records.md` contains the same table.
 
 use ese_format::log::record::LogRecord;
 

@@ -30,7 +30,7 @@ Examples:
       for programs
 
   jetcell compare --drives drives.toml --format html --output drives.html
-      compares drives for a purchase: tests, mail load, price and energy of each; docs/lab.md explains the list
+      compares drives for a purchase: tests, mail load, price and energy of each; docs/choose-drives.md explains the list
 
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
 where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if noise

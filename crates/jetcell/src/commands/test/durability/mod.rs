@@ -42,7 +42,7 @@ Examples:
       also stores the verdict as report.html, report.md and result.json in the directory verdict
 
 The directory must be new or empty. The test needs 128 MiB. Verification changes nothing.
-docs/lab.md explains how to cut the power with a switch, IPMI, or a virtual machine.
+docs/test-durability.md explains how to cut the power with a switch, IPMI, or a virtual machine.
 
 Exit code: 0 written, or all acknowledged writes are present; 1 an operation failed, or acknowledged writes are missing; 2 could not run.";
 
