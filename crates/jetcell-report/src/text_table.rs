@@ -126,6 +126,7 @@ pub fn wrap_styled(mark: impl Into<StyledText>, text: impl Into<StyledText>, wid
 }
 
 /// Renders tables, each below its title, and remarks.
+#[cfg(feature = "lab")]
 pub(crate) fn tables_text(tables: &[ReportTable], remarks: &[String], width: usize) -> StyledText {
     let mut out = StyledText::new();
     for table in tables {

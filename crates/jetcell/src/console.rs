@@ -40,11 +40,6 @@ pub fn print_json_or_lines(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }
 
-/// Prints JSON with [`print_json`], and human-readable text with [`print_wrapped`].
-pub fn print_json_or_text(is_json: bool, text: &str) {
-    if is_json { print_json(text) } else { print_wrapped(text) }
-}
-
 /// Prints a result as JSON with [`print_json`], or as human-readable text with [`print_wrapped`]. A line end is added
 /// if there is none.
 pub fn print_result<J: Display, T: Into<StyledText>>(

@@ -43,7 +43,7 @@ impl ArrayStartOptions {
             None => self.perform_in_process(&request, pace)?,
         };
         drop(shown);
-        console::print_json_or_text(json, if json { &answer.json } else { &answer.text });
+        console::print_result(json, || &answer.json, || answer.text.clone());
         Ok(if answer.is_good { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 

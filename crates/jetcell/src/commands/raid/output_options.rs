@@ -17,8 +17,7 @@ pub struct OutputOptions {
 impl OutputOptions {
     /// Prints the value as JSON, or the text.
     pub fn print(&self, value: &Value, text: &str) {
-        let line = if self.json { value.to_string() } else { text.to_string() };
-        console::print_json_or_text(self.json, &(line + "\n"));
+        console::print_result(self.json, || value, || text.to_string());
     }
 }
 

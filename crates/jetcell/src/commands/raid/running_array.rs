@@ -122,7 +122,7 @@ impl ArrayFiles {
         add_event(&self.events, name, severity, text, figures);
     }
 
-    /// Records the completion of a rebuild. [`super::reliability`] assumes that the next rebuild has the same rate.
+    /// Records the completion of a rebuild. The reliability model assumes that the next rebuild has the same rate.
     pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
             0 => (ArrayEventSeverity::Information, String::new()),

@@ -65,9 +65,10 @@ impl ArrayStatusArgs {
         loop {
             let look = StatusSnapshot::read(&vfs, &self.array)?;
             let rates = first.as_ref().map(|first| look.rates_since(first));
-            let text = if self.json { format!("{}\n", look.as_json()) } else { look.as_text(rates.as_ref()) };
+            let print =
+                || console::print_result(self.json, || look.as_json(), || look.as_text(rates.as_ref()));
             if !self.watch {
-                console::print_json_or_text(self.json, &text);
+                print();
                 return Ok(match look.examination.state {
                     ArrayState::Optimal => CommandOutcome::Good,
                     _ => CommandOutcome::Findings,
@@ -76,7 +77,7 @@ impl ArrayStatusArgs {
             if !self.json && std::io::stdout().is_terminal() {
                 console::print_unescaped("\u{1b}[H\u{1b}[J");
             }
-            console::print_json_or_text(self.json, &text);
+            print();
             first.get_or_insert(look);
             std::thread::sleep(self.interval.0.max(Duration::from_millis(100)));
         }
