@@ -14,13 +14,11 @@ pub enum CheckError {
         /// Path of the file.
         path: PathBuf,
         /// Error from the operating system.
+        #[source]
         error: io::Error,
     },
     /// Neither copy of the header is usable.
-    #[error(
-        "{path}: the file does not have a readable ESE database header ({error}); specify a different \
-         database, or restore this database"
-    )]
+    #[error("{path}: the file does not have a readable ESE database header ({error})")]
     Header {
         /// Path of the file.
         path: PathBuf,
@@ -40,6 +38,14 @@ pub enum CheckError {
 }
 
 impl CheckError {
+    /// Returns what the user can do about the error.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            CheckError::Header { .. } => Some("specify a different database, or restore this database"),
+            CheckError::Io { .. } | CheckError::BeyondEnd { .. } => None,
+        }
+    }
+
     /// Returns the error message without the path, for reports that already name the path.
     pub(crate) fn reason(&self) -> String {
         match self {

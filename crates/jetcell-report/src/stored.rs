@@ -16,7 +16,7 @@ pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum RunReadError {
     /// The directory does not contain a run.
-    #[error("{}: failed to read the stored run: {error}; specify the directory that contains result.json", path.display())]
+    #[error("{}: failed to read the stored run: {error}", path.display())]
     Missing {
         /// The missing file.
         path: PathBuf,
@@ -24,8 +24,8 @@ pub enum RunReadError {
         error: io::Error,
     },
     /// The result has an unsupported version.
-    #[error("{}: schema version {found}, but this program reads only version {SCHEMA_VERSION}; use the \
-     jetcell that wrote it", path.display())]
+    #[error("{}: schema version {found}, but this program reads only version \
+     {SCHEMA_VERSION}", path.display())]
     Version {
         /// File that contains the result.
         path: PathBuf,
@@ -33,14 +33,13 @@ pub enum RunReadError {
         found: u64,
     },
     /// The result is from a command that does not run the load.
-    #[error("{} is the result of another command, not a run of jetcell test; see its report.html and \
-     report.md", path.display())]
+    #[error("{} is the result of another command, not a run of jetcell test", path.display())]
     OtherCommand {
         /// File that contains the result.
         path: PathBuf,
     },
     /// The result is corrupt.
-    #[error("{}: truncated or damaged: {what}; restore it from a copy", path.display())]
+    #[error("{}: truncated or damaged: {what}", path.display())]
     Damaged {
         /// File that contains the result.
         path: PathBuf,
@@ -48,13 +47,26 @@ pub enum RunReadError {
         what: String,
     },
     /// The samples cannot be read.
-    #[error("{}: {error}; the samples are part of the run; restore them from a copy", path.display())]
+    #[error("{}: {error}", path.display())]
     Samples {
         /// The file.
         path: PathBuf,
         /// Error that occurred while reading.
         error: io::Error,
     },
+}
+
+impl RunReadError {
+    /// Returns what the user can do about the error.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            RunReadError::Missing { .. } => "specify the directory that contains result.json",
+            RunReadError::Version { .. } => "use the jetcell that wrote it",
+            RunReadError::OtherCommand { .. } => "see its report.html and report.md",
+            RunReadError::Damaged { .. } => "restore it from a copy",
+            RunReadError::Samples { .. } => "the samples are part of the run; restore them from a copy",
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,6 @@ use jetcell_backup::BackupError;
 use jetcell_copies::CopyError;
 
 use crate::outcome::Advise;
-use crate::remedy::remedy;
 
 impl Advise for ese_engine::Error {
     fn advice(&self) -> Option<Cow<'static, str>> {
@@ -72,6 +71,7 @@ macro_rules! advised {
 
 advised!(
     jetcell_dump::DumpError,
+    jetcell_export::ExportError,
     jetcell_input::OptionValueError,
     jetcell_input::toml::TomlError,
     jetcell_power::PowerError,
@@ -116,37 +116,43 @@ mod lab {
     impl Advise for jetcell_lab::filesystems::MakeError {}
 }
 
-/// Implements [`Advise`] for errors whose text contains the advice.
-macro_rules! advised_by_text {
-    ($($error:ty),* $(,)?) => {
-        $(impl Advise for $error {
-            fn advice(&self) -> Option<Cow<'static, str>> {
-                remedy(&self.to_string()).map(Cow::Borrowed)
-            }
-        })*
-    };
-}
-
-advised_by_text!(
-    jetcell_export::ExportError,
-    jetcell_export::UnknownFormat,
-    jetcell_input::quantity::QuantityError,
-    jetcell_power::MeterKindError,
-    jetcell_power::ScopeError,
-    jetcell_report::RunReadError,
-    jetcell_report::esrp::SourceError,
-    jetcell_workload::result::NoMeasuredWindow,
-);
-
+// The texts of these errors contain an example or the valid values, or there is nothing to advise.
+impl Advise for jetcell_export::UnknownFormat {}
+impl Advise for jetcell_input::quantity::QuantityError {}
+impl Advise for jetcell_power::MeterKindError {}
+impl Advise for jetcell_power::ScopeError {}
+impl Advise for jetcell_workload::result::NoMeasuredWindow {}
 #[cfg(feature = "arrays")]
-advised_by_text!(jetcell_array::UnknownLevel);
-
+impl Advise for jetcell_array::UnknownLevel {}
 #[cfg(feature = "lab")]
-advised_by_text!(jetcell_lab::filesystems::UnknownFilesystemKind, jetcell_lab::fragmentation::FileMapError);
+impl Advise for jetcell_lab::filesystems::UnknownFilesystemKind {}
 
-/// The text of most errors contains an example.
 impl Advise for jetcell_workload::ParseError {
     fn advice(&self) -> Option<Cow<'static, str>> {
-        (!self.to_string().contains("; ")).then_some(Cow::Borrowed("see --help"))
+        use jetcell_workload::ParseError::{Bucket, Expected, Latency, NotUtf8, Setting};
+        match self {
+            NotUtf8 | Expected(_) | Bucket(_) | Latency(_) => Some(Cow::Borrowed("see --help")),
+            Setting(error) => Advise::advice(error).or(Some(Cow::Borrowed("see --help"))),
+            _ => None,
+        }
+    }
+}
+
+impl Advise for jetcell_report::RunReadError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(self.advice()))
+    }
+}
+
+impl Advise for jetcell_report::esrp::SourceError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(self.advice()))
+    }
+}
+
+#[cfg(feature = "lab")]
+impl Advise for jetcell_lab::fragmentation::FileMapError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        self.advice().map(Cow::Borrowed)
     }
 }

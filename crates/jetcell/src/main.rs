@@ -18,7 +18,6 @@ mod live;
 mod os_advice;
 mod outcome;
 mod process_requirements;
-mod remedy;
 mod shared;
 mod terminal;
 mod version;

@@ -19,21 +19,31 @@ pub enum SourceError {
     #[error(transparent)]
     Unreadable(#[from] RunReadError),
     /// The file is neither a run nor a published report.
-    #[error("{} is neither the result.json file of a run nor a set of published reports in layout {SCHEMA}; \
-     specify the directory of a run", path.display())]
+    #[error("{} is neither the result.json file of a run nor a set of published reports in layout \
+     {SCHEMA}", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
     },
     /// The run is of a test kind that ESRP does not include.
-    #[error("{} is a run of the test {found:?}, which an ESRP document does not include; use runs of \
-     performance, stress, backup and recovery", path.display())]
+    #[error("{} is a run of the test {found:?}, which an ESRP document does not include", path.display())]
     UnsupportedTest {
         /// The file.
         path: PathBuf,
         /// The run's test kind.
         found: String,
     },
+}
+
+impl SourceError {
+    /// Returns what the user can do about the error.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            SourceError::Unreadable(error) => error.advice(),
+            SourceError::UnknownFormat { .. } => "specify the directory of a run",
+            SourceError::UnsupportedTest { .. } => "use runs of performance, stress, backup and recovery",
+        }
+    }
 }
 
 /// Results that one command-line argument contributes to an ESRP document.

@@ -80,7 +80,7 @@ pub struct FileMap {
 #[derive(Debug, thiserror::Error)]
 pub enum FileMapError {
     /// The path is not a regular file.
-    #[error("{} is not a file; specify files, or directories that contain databases", .0.display())]
+    #[error("{} is not a file", .0.display())]
     NotAFile(PathBuf),
     /// The file cannot be opened or examined.
     #[error("failed to read {}: {error}", .path.display())]
@@ -88,12 +88,23 @@ pub enum FileMapError {
         /// Path of the file.
         path: PathBuf,
         /// Error from the operating system.
+        #[source]
         error: io::Error,
     },
     /// The file system does not store extents on a device.
-    #[error("{}: the file system does not report the location of files (FIEMAP); tmpfs, for example, does \
-     not have a device", .0.display())]
+    #[error("{}: the file system does not report the location of files (FIEMAP)", .0.display())]
     NoExtents(PathBuf),
+}
+
+impl FileMapError {
+    /// Returns what the user can do about the error, or a likely cause.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            FileMapError::NotAFile(_) => Some("specify files, or directories that contain databases"),
+            FileMapError::NoExtents(_) => Some("tmpfs, for example, does not have a device"),
+            FileMapError::Unreadable { .. } => None,
+        }
+    }
 }
 
 impl FileMap {
