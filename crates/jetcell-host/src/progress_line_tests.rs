@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn east_asian_titles_fit_the_width() {
-    assert_eq!(line(14, "郵便箱の一覧を検査", Some(0.5), ""), "郵便箱の… 50 %");
+    assert_eq!(line(15, "郵便箱の一覧を検査", Some(0.5), ""), "郵便箱の…  50 %");
 }
 
 #[test]

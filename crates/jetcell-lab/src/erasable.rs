@@ -296,8 +296,10 @@ mod tests {
     #[test]
     fn mounts_and_holders_are_named() {
         let (device, node) = (Path::new("/dev/sdz"), Path::new("/sys/devices/x/block/sdz"));
-        let refused =
-            |system: &FakeSystem| check_unused(device, device, node, system).unwrap_err().to_string();
+        let refused = |system: &FakeSystem| {
+            let error = check_unused(device, device, node, system).unwrap_err();
+            jetcell_input::with_advice(&error, error.advice())
+        };
         let mounted = FakeSystem::default()
             .with_file("/proc/self/mountinfo", "36 35 8:0 / /mnt/data rw - btrfs /dev/sdz rw\n");
         assert_eq!(refused(&mounted), "/dev/sdz is mounted on /mnt/data; unmount it first");

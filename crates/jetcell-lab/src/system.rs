@@ -159,6 +159,7 @@ fn command_line(command: &Command) -> String {
 pub(crate) mod fake {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
+    use std::os::unix::process::ExitStatusExt;
 
     use super::*;
 
@@ -215,7 +216,9 @@ pub(crate) mod fake {
             }
             self.commands.borrow_mut().push(shown.clone());
             if self.failing.iter().any(|begin| shown.starts_with(begin)) {
-                return Err(SystemError { command: shown, failure: SystemFailure::StillMounted });
+                let failure =
+                    SystemFailure::Exit { status: ExitStatus::from_raw(1 << 8), message: "failed".into() };
+                return Err(SystemError { command: shown, failure });
             }
             for (_, path, text) in self.changing.iter().filter(|(begin, ..)| shown.starts_with(begin)) {
                 self.files.borrow_mut().insert(path.clone(), text.clone());

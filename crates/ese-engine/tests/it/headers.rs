@@ -101,7 +101,7 @@ fn a_database_without_a_header_is_distinguished_from_other_files() {
     let instance = open(&disk).unwrap();
     let refused = |bytes: &[u8]| {
         disk.put(Path::new(DATABASE), bytes);
-        instance.attach(Path::new(DATABASE), 32).err().unwrap().to_string()
+        instance.attach(Path::new(DATABASE), 32).err().unwrap().full_text()
     };
     assert!(refused(&[]).ends_with("its creation was interrupted; delete the file and create it again"));
     let zeros = refused(&[0; 1 << 20]);

@@ -101,7 +101,7 @@ fn a_seed_is_rejected_for_unsafe_sources_and_targets() {
     site.close();
     // If the disk is full, the active side is unchanged and the copy can be seeded later.
     disk.set_capacity(disk.used() + (64 << 10));
-    refused(to("/third"), "free some space");
+    refused(to("/third"), "are free");
     disk.set_capacity(u64::MAX);
     to("/third").unwrap();
     let again = seed(&disk, true).unwrap();

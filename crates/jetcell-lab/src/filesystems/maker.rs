@@ -487,7 +487,7 @@ mod tests {
                 &Cancellation::default(),
             )
             .unwrap_err();
-        assert_eq!(error.to_string(), "xfs: mkfs.xfs -q -f /dev/loop7: no");
+        assert_eq!(error.to_string(), "xfs: mkfs.xfs -q -f /dev/loop7: failed");
         drop(maker);
         let maker = FilesystemMaker::new(&system, FilesystemMedium::Images(1 << 62), parent.path()).unwrap();
         let error = maker

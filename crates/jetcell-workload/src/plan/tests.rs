@@ -158,7 +158,7 @@ fn open_uses_all_existing_databases_and_checks_them() {
     let text = workspace.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
     assert!(text.contains("has a page size of 32KiB, but 8KiB is required"), "{text}");
     fs::write(workspace.dir().join("Jetstress002001.edb"), "text").unwrap();
-    assert!(workspace.refusal(open()).contains("is not a database"));
+    assert!(workspace.refusal(open()).contains("is not an ESE database"));
 }
 
 #[test]

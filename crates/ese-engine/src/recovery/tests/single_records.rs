@@ -332,5 +332,8 @@ fn an_external_header_of_any_length_is_set() {
     let set = |len: usize| SetExternalHeader { node: node(PAGE, [50, 60], 0), data: vec![3; len] };
     let fixture = redone(&[(PAGE, root.clone())], &[LogRecord::SetExternalHeader(set(25))]);
     assert_eq!(Page::new(&fixture.page(PAGE), SIZE).external_header(), [3; 25]);
-    assert!(refused(&[(PAGE, root)], LogRecord::SetExternalHeader(set(5000))).contains("does not fit"));
+    assert!(
+        refused(&[(PAGE, root)], LogRecord::SetExternalHeader(set(5000)))
+            .contains("enough space for its external header")
+    );
 }

@@ -23,7 +23,12 @@ fn profile(text: &str) -> Profile {
 
 fn mistakes(text: &str, given: &Options) -> String {
     let found = parse(text, TestKind::Performance, given).unwrap_err();
-    found.iter().map(|error| jetcell_input::with_advice(error, error.advice())).collect::<Vec<_>>().join("\n")
+    let text = found.iter().map(|error| match error.advice() {
+        // Most mistakes have this advice.
+        Some(advice) if advice == "correct this line" => error.to_string(),
+        advice => jetcell_input::with_advice(error, advice),
+    });
+    text.collect::<Vec<_>>().join("\n")
 }
 
 fn changed(from: &str, to: &str) -> String {
