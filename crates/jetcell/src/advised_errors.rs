@@ -1,4 +1,4 @@
-//! What errors of libraries tell the user in addition to the problem.
+//! Advice and ESE codes of the errors of libraries.
 
 use std::borrow::Cow;
 

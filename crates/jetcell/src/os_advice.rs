@@ -2,14 +2,10 @@
 
 use std::io;
 
-/// Returns what the user can do about an error of the operating system, or `None` if that depends on more than the error.
+/// Returns what the user can do about an error of the operating system, by its Linux error number. Returns `None` if
+/// that depends on more than the error.
 pub fn os_advice(error: &io::Error) -> Option<&'static str> {
-    advice_for_number(error.raw_os_error()?.try_into().ok()?)
-}
-
-/// Returns the advice about a Linux error number.
-pub fn advice_for_number(number: u32) -> Option<&'static str> {
-    Some(match number {
+    Some(match error.raw_os_error()? {
         2 => "specify an existing path",
         1 | 13 => "use a path that this user can access, or change its permissions",
         4 | 11 | 110 => "try again",

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jetcell_host::InterruptError;
+use jetcell_input::with_advice;
 
 use crate::os_advice::os_advice;
 use crate::terminal::print_note;
@@ -112,8 +113,7 @@ impl CommandError {
 
     /// Returns the problem and the advice.
     pub fn full_text(&self) -> String {
-        let advice = self.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
-        format!("{self}{advice}")
+        with_advice(self, self.advice())
     }
 }
 
@@ -163,3 +163,7 @@ impl<T, E: Into<CommandError>> CommandContext<T> for Result<T, E> {
 impl Advise for io::Error {}
 impl Advise for serde_json::Error {}
 impl Advise for InterruptError {}
+
+#[cfg(test)]
+#[path = "outcome_tests.rs"]
+mod tests;

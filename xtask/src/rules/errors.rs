@@ -12,18 +12,14 @@ use crate::rules::sizes::is_test_file;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
-/// Packages whose errors are not typed yet.
-const UNTYPED: [&str; 2] = ["jetcell", "ese-engine"];
-
-/// Finds functions, types and traits of crates whose error type is text.
+/// Finds functions, types and traits whose error type is text.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let crates = workspace.root.join("crates");
     let is_checked = |path: &Path| {
         let Ok(path) = path.strip_prefix(&crates) else { return false };
-        let mut parts = path.iter();
-        let is_untyped = parts.next().is_some_and(|package| UNTYPED.iter().any(|one| package == *one));
+        let mut parts = path.iter().skip(1);
         let is_source = parts.next().is_some_and(|part| part == "src") && parts.all(|part| part != "tests");
-        is_source && !is_untyped && !is_test_file(path)
+        is_source && !is_test_file(path)
     };
     let mut findings = RuleFindings::new();
     for (path, source) in workspace.sources.iter().filter(|(path, _)| is_checked(path)) {
