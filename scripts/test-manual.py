@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Runs the command blocks of the manual and the examples of every --help.
+
+    scripts/test-manual.py [--program FILE] [--jobs N] [PAGE or COMMAND ...]
+
+Blocks: in each page, every block that begins with ```sh runnable is run by bash, in order, in one empty directory for each page.
+
+Examples: every example of every `--help` is run in the directory that scripts/manual-examples.toml prepares for its command. An example
+that cannot be run here (it needs a device, another host, hours) is listed there with the reason; its options are checked by
+`--help`. An example that is in neither list fails.
+
+Exit code: 0 all succeeded, 1 some failed, 2 could not run.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "scripts" / "manual-examples.toml"
+# Time limit of one block or one example.
+TIMEOUT_SECONDS = 120
+
+
+class Failure(Exception):
+    """A block or an example failed; the text says where and how."""
+
+
+def run_script(script, directory, program, accepted=(0,)):
+    """Runs a script with bash, with the program first in PATH, and returns its output."""
+    environment = dict(os.environ, PATH=f"{program.parent}:{os.environ['PATH']}", HOME=str(directory), LC_ALL="C.UTF-8")
+    # The session is new, so that everything that a script started can be ended.
+    process = subprocess.Popen(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        raise Failure(f"no end after {TIMEOUT_SECONDS} s") from None
+    if process.returncode not in accepted:
+        raise Failure(f"exit code {process.returncode}:\n{output[-2000:]}")
+    return output
+
+
+def runnable_blocks(page):
+    """The blocks of a page that are marked as runnable, with the numbers of their first lines."""
+    blocks, current = [], None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if current is not None:
+            if line.startswith("```"):
+                blocks.append((start, "\n".join(current)))
+                current = None
+            else:
+                current.append(line)
+        elif line.strip() == "```sh runnable":
+            current, start = [], number + 1
+    return blocks
+
+
+def test_page(page, program):
+    """Runs the blocks of a page. Returns their number."""
+    blocks = runnable_blocks(page)
+    with scratch_directory() as directory:
+        for line, block in blocks:
+            try:
+                run_script(block, directory, program)
+            except Failure as failure:
+                raise Failure(f"{page.relative_to(ROOT)}:{line}: {failure}") from None
+    return len(blocks)
+
+
+def help_text(program, words):
+    return subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def examples(program, words=()):
+    """All commands with the examples of their --help, in order: pairs of the command's name and its examples."""
+    text = help_text(program, words)
+    section = re.search(r"^Examples:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    found = []
+    lines = iter(section.group(1).splitlines() if section else [])
+    for line in lines:
+        # Examples are indented by two columns, what they do by six.
+        if line.startswith("  ") and line[2] != " ":
+            while line.endswith("\\"):
+                line = line[:-1].rstrip() + " " + next(lines).strip()
+            found.append(line.strip())
+    yield " ".join(["jetcell", *words]), found
+    commands = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    for name in re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", commands.group(1) if commands else "", re.M):
+        if name != "help":
+            yield from examples(program, (*words, name))
+
+
+class Examples:
+    """The examples of one command, and how manual-examples.toml prepares and changes them."""
+
+    def __init__(self, command, found, section, every):
+        self.command, self.found, self.section = command, found, section
+        self.setup = section.get("setup", "")
+        self.replacements = dict(section.get("replace", {}))
+        if not section.get("as_printed"):
+            self.replacements |= every["replace"]
+
+    def matching(self, key, example):
+        """The first entry of a list or table in the section that the example begins with."""
+        return next((start for start in self.section.get(key, ()) if example.startswith(start)), None)
+
+    def script(self, example):
+        """The example with paths below the working directory, small sizes and short times."""
+        script = re.sub(r"(?<![\w:/.~'-])/(?!dev/)(?=[a-z])", "./", example)
+        for expression, replacement in self.replacements.items():
+            script = re.sub(expression, lambda _, text=replacement: text, script, count=0 if expression != "$" else 1)
+        return script
+
+    def run(self, program, variables):
+        """Runs the examples. Returns how many were run, and which were not, with the reasons."""
+        ran, not_run, failures = 0, [], []
+        prepare = "".join(f"export {name}={path}\n" for name, path in variables.items()) + self.setup
+        is_fresh = self.section.get("fresh", False)
+        with scratch_directory() as base:
+            directory = base / "d"
+            for example in self.found:
+                try:
+                    if start := self.matching("not_run", example):
+                        not_run.append((example, self.section["not_run"][start]))
+                        # The options that stand before --help are parsed.
+                        for part in re.findall(r"\bjetcell [a-z][^|;&>']*", example):
+                            run_script(f"{part.split(' -- ')[0]} --help", base, program)
+                        continue
+                    if is_fresh or not directory.exists():
+                        shutil.rmtree(directory, ignore_errors=True)
+                        directory.mkdir()
+                        run_script(prepare, directory, program)
+                    script = self.script(example)
+                    if self.matching("interrupt", example):
+                        script = f"timeout --preserve-status -s INT -k 30 3 {script}"
+                    start = self.matching("codes", example)
+                    run_script(script, directory, program, self.section["codes"][start] if start else (0,))
+                    ran += 1
+                except Failure as failure:
+                    failures.append(f"{self.command}: {example}: {failure}")
+        if failures:
+            raise Failure("\nFAILED ".join(failures))
+        return ran, not_run
+
+
+class scratch_directory:
+    """A directory that is removed afterwards."""
+
+    def __enter__(self):
+        base = os.environ.get("JETCELL_SCRATCH") or None
+        self.path = Path(tempfile.mkdtemp(prefix="jetcell-manual.", dir=base))
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def unused(found, sections):
+    """The parts of manual-examples.toml that no example uses."""
+    for command, section in sections.items():
+        examples_of = next((of for name, of in found if name == command), None)
+        if not examples_of:
+            yield f"{command} has no examples"
+            continue
+        for key in ("not_run", "interrupt", "codes"):
+            for start in section.get(key, ()):
+                if not any(example.startswith(start) for example in examples_of):
+                    yield f"{command}: no example begins with '{start}'"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", type=Path, default=ROOT / "target/debug/jetcell")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("only", nargs="*", metavar="PAGE or COMMAND")
+    options = parser.parse_args()
+    program = options.program.resolve()
+    if not os.access(program, os.X_OK):
+        print(f"{program} does not exist: build it first", file=sys.stderr)
+        return 2
+    corpus = Path(os.environ.get("JETCELL_CORPUS", ROOT / "../shared/corpus")).resolve()
+    sections = tomllib.loads(EXAMPLES.read_text())
+    every, fixtures = sections.pop("all"), sections.pop("fixtures")
+    found = list(examples(program))
+    failures = list(unused(found, sections))
+    for failure in failures:
+        print(f"FAILED {failure}")
+    tasks, skipped = [], []
+    with scratch_directory() as directory:
+        variables = {"FIXTURES": directory, "DATA": ROOT / "crates", "CORPUS": corpus}
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            name = str(page.relative_to(ROOT))
+            if runnable_blocks(page) and (not options.only or name in options.only):
+                tasks.append((name, lambda page=page: (test_page(page, program), [])))
+        for command, of in found:
+            if not of or options.only and command not in options.only:
+                continue
+            section = sections.get(command, {})
+            if section.get("corpus") and not corpus.is_dir():
+                skipped.append(("corpus", command, "the corpus of real files is missing"))
+                continue
+            tasks.append((command, lambda of=Examples(command, of, section, every): of.run(program, variables)))
+        if any(not name.endswith(".md") for name, _ in tasks):
+            run_script(f"export DATA={ROOT}/crates\n{fixtures['setup']}", directory, program)
+        failures += run_tasks(tasks, options.jobs, skipped)
+    note_skipped(skipped)
+    return 1 if failures else 0
+
+
+def run_tasks(tasks, jobs, skipped):
+    """Runs tasks concurrently, prints how long each took, and returns the failures."""
+    failures, total = [], 0
+
+    def timed(task):
+        began = time.monotonic()
+        return task(), time.monotonic() - began
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(timed, task): name for name, task in tasks}
+        for done in concurrent.futures.as_completed(running):
+            name = running[done]
+            try:
+                (count, not_run), seconds = done.result()
+            except Failure as failure:
+                failures.append(str(failure))
+                print(f"FAILED {failure}", flush=True)
+                continue
+            total += count
+            print(f"{seconds:6.1f} s  {name}: {count} passed" + (f", {len(not_run)} only parsed" if not_run else ""), flush=True)
+            for example, reason in not_run:
+                print(f"          only parsed, because it {reason}: {example}", flush=True)
+    print(f"{total} blocks and examples passed, {len(failures)} pages or commands failed")
+    return failures
+
+
+def note_skipped(skipped):
+    """Adds the tests that could not run to the list that test.sh prints."""
+    path = os.environ.get("JETCELL_SKIPPED")
+    if path and skipped:
+        with open(path, "a") as file:
+            file.writelines("\t".join(line) + "\n" for line in skipped)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
