@@ -5,7 +5,7 @@
     scripts/fleet-namespaces.py --runs 3 --cut      and, for each launcher, one run in which a host's cable is cut
     scripts/fleet-namespaces.py --throttled         eight hosts, of which one has a slow volume: is it named?
 
-Prints the start skew of all hosts and what was lost as a table for docs/performance/tools.md. Messages go over TLS with a token. Needs root and the
+Prints the start skew of all hosts and what was lost as a table for docs/performance/other-results.md. Messages go over TLS with a token. Needs root and the
 Debian packages iproute2, openssh-server, openmpi-bin, slurm-wlm, munge, nats-server and openssl. Everything that it starts ends with it.
 """
 

@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::RuleFindings;
 use crate::workspace::{Package, Workspace};
 
-/// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
-/// view of ARCHITECTURE.md shows the same dependencies.
+/// Other members that each member may use in its code, and additional members that its tests may use. A member comes
+/// after these members in the list of crates in ARCHITECTURE.md.
 const ARROWS: [(&str, &[&str], &[&str]); 28] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
