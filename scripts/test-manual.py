@@ -16,6 +16,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -110,6 +111,19 @@ def examples(program, words=()):
             yield from examples(program, (*words, name))
 
 
+def commands_in(example):
+    """The words of each call of jetcell in an example."""
+    lexer = shlex.shlex(example, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    calls = [[]]
+    for word in lexer:
+        if word in ("|", "||", "&&", ";", ">", "--"):
+            calls.append([])
+        else:
+            calls[-1].append(word)
+    return [words[words.index("jetcell") :] for words in calls if "jetcell" in words]
+
+
 class Examples:
     """The examples of one command, and how manual-examples.toml prepares and changes them."""
 
@@ -143,8 +157,8 @@ class Examples:
                     if start := self.matching("not_run", example):
                         not_run.append((example, self.section["not_run"][start]))
                         # The options that stand before --help are parsed.
-                        for part in re.findall(r"\bjetcell [a-z][^|;&>']*", example):
-                            run_script(f"{part.split(' -- ')[0]} --help", base, program)
+                        for words in commands_in(example):
+                            run_script(shlex.join([*words, "--help"]), base, program)
                         continue
                     if is_fresh or not directory.exists():
                         shutil.rmtree(directory, ignore_errors=True)
