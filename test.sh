@@ -87,10 +87,14 @@ rm -f "$JETCELL_SKIPPED"
 phase format cargo fmt --all --check
 phase tidy cargo xtask tidy
 phase clippy cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
-[ -n "$quick" ] || phase doc document
+if [ -z "$quick" ]; then
+    phase doc document
+    phase book scripts/build-book.sh
+fi
 phase build build_tests
 phase tests run_tests
 if [ -z "$quick" ]; then
+    phase manual scripts/test-manual.py
     phase features scripts/features.sh --default
     phase python scripts/test-python.sh
     phase concurrency scripts/concurrency.sh
