@@ -10,6 +10,7 @@ use jetcell_backup::BackupError;
 use jetcell_input::error_line;
 use jetcell_sync::Arc;
 
+use crate::activation::LossLimit;
 use crate::file_names::RESEED_FILE;
 use crate::unfit_reason::UnfitReason;
 
@@ -314,9 +315,13 @@ impl CopyError {
 
     /// Returns true if the activation was refused because of the state of this copy or of its connection to the
     /// active side. Another copy may have the logs that this copy lacks.
-    pub fn may_try_another_copy(&self) -> bool {
+    ///
+    /// A copy that is being backed up is an obstacle that passes. Another copy is an alternative only if the
+    /// activation must not lose logs, because it could lack more of them.
+    pub fn may_try_another_copy(&self, limit: LossLimit) -> bool {
         match self {
             CopyError::LossPossible(_) => true,
+            CopyError::Refused { reason: Refusal::BackupRunning, .. } => limit == LossLimit::Nothing,
             CopyError::Refused { reason, .. } => matches!(
                 reason,
                 Refusal::NotACopy
