@@ -379,13 +379,9 @@ impl ArrayError {
 
     /// Converts the error to one of the file system on the array, whose text includes the advice.
     pub fn into_io_error(self) -> io::Error {
-        let kind = match self {
-            ArrayError::Full => io::ErrorKind::StorageFull,
-            _ => io::ErrorKind::Other,
-        };
         match self.advice() {
-            Some(advice) => io::Error::new(kind, format!("{self}; {advice}")),
-            None => io::Error::new(kind, self),
+            Some(advice) => io::Error::other(format!("{self}; {advice}")),
+            None => io::Error::other(self),
         }
     }
 

@@ -10,7 +10,6 @@ use jetcell_backup::BackupError;
 use jetcell_input::error_line;
 use jetcell_sync::Arc;
 
-use crate::activation::LossLimit;
 use crate::file_names::RESEED_FILE;
 use crate::unfit_reason::UnfitReason;
 
@@ -318,10 +317,10 @@ impl CopyError {
     ///
     /// A copy that is being backed up is an obstacle that passes. Another copy is an alternative only if the
     /// activation must not lose logs, because it could lack more of them.
-    pub fn may_try_another_copy(&self, limit: LossLimit) -> bool {
+    pub fn may_try_another_copy(&self, may_lose_logs: bool) -> bool {
         match self {
             CopyError::LossPossible(_) => true,
-            CopyError::Refused { reason: Refusal::BackupRunning, .. } => limit == LossLimit::Nothing,
+            CopyError::Refused { reason: Refusal::BackupRunning, .. } => !may_lose_logs,
             CopyError::Refused { reason, .. } => matches!(
                 reason,
                 Refusal::NotACopy

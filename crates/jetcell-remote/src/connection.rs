@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use crate::connector::{ClientLimits, ClientStream, Connector};
-use crate::error::{DisconnectReason, RemoteError};
+use crate::error::{RemoteError, UnreachableReason};
 use crate::exports::AccessToken;
 use crate::frame::{MAX_FRAME, read_frame, write_frame};
 use crate::reply::RemoteReply;
@@ -41,7 +41,7 @@ impl HostConnection {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
                 ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
                 ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
-                    RemoteError::Unreachable(DisconnectReason::ClosedInGreeting)
+                    RemoteError::Unreachable(UnreachableReason::ClosedInGreeting)
                 }
                 _ => RemoteError::Unreachable(error.into()),
             })

@@ -8,7 +8,7 @@ use jetcell_sync::Arc;
 
 use crate::address::{HostAddress, Scheme};
 use crate::channel::{Channel, TimedStream, TransferDeadline};
-use crate::error::{DisconnectReason, RemoteError};
+use crate::error::{RemoteError, UnreachableReason};
 use crate::tls::{ClientTls, ClientTlsFiles, explained};
 
 /// Timeouts for client connections.
@@ -96,9 +96,12 @@ impl NetworkConnector {
     fn stream(&self, within: Duration) -> Result<TcpStream, RemoteError> {
         let HostAddress { scheme, host, port } = &self.address;
         let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
-            RemoteError::Unreachable(DisconnectReason::Resolve { host: host.clone(), error: Arc::new(error) })
+            RemoteError::Unreachable(UnreachableReason::Resolve {
+                host: host.clone(),
+                error: Arc::new(error),
+            })
         })?;
-        let mut why = DisconnectReason::NoAddress(host.clone());
+        let mut why = UnreachableReason::NoAddress(host.clone());
         for address in addresses {
             if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
                 return Err(RemoteError::Unencrypted(self.address.to_string()));
@@ -106,7 +109,7 @@ impl NetworkConnector {
             match TcpStream::connect_timeout(&address, within) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
-                    why = DisconnectReason::TimedOut;
+                    why = UnreachableReason::TimedOut;
                 }
                 Err(error) => why = error.into(),
             }

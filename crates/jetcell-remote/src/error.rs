@@ -69,7 +69,7 @@ pub enum ServeError {
 pub enum RemoteError {
     /// The host does not respond, or the connection was lost. Retrying the call later may succeed.
     #[error("{0}")]
-    Unreachable(#[source] DisconnectReason),
+    Unreachable(#[source] UnreachableReason),
     /// The program was built without the feature `tls`.
     #[error("this build does not support TLS")]
     NoTls,
@@ -98,7 +98,7 @@ pub enum RemoteError {
     Protocol(String),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
     #[error("the connection was lost, and the lock on the server was released: {0}")]
-    LockLost(#[source] DisconnectReason),
+    LockLost(#[source] UnreachableReason),
     /// The address is invalid.
     #[error("{address}: {error}")]
     Address {
@@ -133,7 +133,7 @@ pub enum RemoteError {
 /// Reason why a client has no connection to a server.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DisconnectReason {
+pub enum UnreachableReason {
     /// The name lookup failed.
     #[error("failed to resolve the name {host}: {error}")]
     Resolve {
@@ -174,9 +174,9 @@ pub enum DisconnectReason {
     NotConnected,
 }
 
-impl From<io::Error> for DisconnectReason {
-    fn from(error: io::Error) -> DisconnectReason {
-        DisconnectReason::Io(Arc::new(error))
+impl From<io::Error> for UnreachableReason {
+    fn from(error: io::Error) -> UnreachableReason {
+        UnreachableReason::Io(Arc::new(error))
     }
 }
 
@@ -275,11 +275,11 @@ impl RemoteError {
             RemoteError::Unencrypted(_) => "use tls://",
             RemoteError::NoAuthority => "specify its certificate with --tls-ca",
             RemoteError::Unreachable(
-                DisconnectReason::Resolve { .. }
-                | DisconnectReason::NoAddress(_)
-                | DisconnectReason::TimedOut
-                | DisconnectReason::NoResponse
-                | DisconnectReason::Io(_),
+                UnreachableReason::Resolve { .. }
+                | UnreachableReason::NoAddress(_)
+                | UnreachableReason::TimedOut
+                | UnreachableReason::NoResponse
+                | UnreachableReason::Io(_),
             ) => "start jetcell serve on that host, or use a different address",
             RemoteError::Unreachable(_)
             | RemoteError::Protocol(_)

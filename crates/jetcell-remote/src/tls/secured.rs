@@ -16,7 +16,7 @@ use rustls::{
 
 use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
-use crate::error::{DisconnectReason, RemoteError, ServeError, TlsFileError};
+use crate::error::{RemoteError, ServeError, TlsFileError, UnreachableReason};
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -145,7 +145,7 @@ impl ClientTls {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| {
                 explained(&error, host).unwrap_or_else(|| match error.kind() {
                     ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
-                        RemoteError::Unreachable(DisconnectReason::ClosedInHandshake)
+                        RemoteError::Unreachable(UnreachableReason::ClosedInHandshake)
                     }
                     _ => RemoteError::Unreachable(error.into()),
                 })

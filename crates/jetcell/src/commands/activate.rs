@@ -117,6 +117,7 @@ impl ActivateArgs {
             self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
         let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
         let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
+        let may_lose_logs = limit != LossLimit::Nothing;
         let (mut copies, mut unreadable) = (Vec::new(), Vec::new());
         for directory in &self.directories {
             if is_address(directory) {
@@ -131,7 +132,9 @@ impl ActivateArgs {
                     return Err(CommandError::new(format_args!("{} is not a copy", directory.display()))
                         .advise("specify the directory of a copy"));
                 }
-                Err(error) if error.may_try_another_copy(limit) => unreadable.push(CommandError::from(error)),
+                Err(error) if error.may_try_another_copy(may_lose_logs) => {
+                    unreadable.push(CommandError::from(error));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -149,12 +152,12 @@ impl ActivateArgs {
             let error = match open_events(directory) {
                 Ok(events) => match self.activate_one(places.vfs(), directory, state, events, limit) {
                     // Another copy may have the logs that this copy lacks.
-                    Err(error) if error.may_try_another_copy(limit) => CommandError::from(error),
+                    Err(error) if error.may_try_another_copy(may_lose_logs) => CommandError::from(error),
                     activated => return activated.map_err(CommandError::from),
                 },
                 // Nothing has been changed. Another copy could lack more logs, if it may lose any.
-                Err(error) if limit == LossLimit::Nothing => error,
-                Err(error) => return Err(error),
+                Err(error) if may_lose_logs => return Err(error),
+                Err(error) => error,
             };
             if at == last {
                 return Err(error);

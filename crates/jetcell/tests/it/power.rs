@@ -327,7 +327,7 @@ fn the_readings_before_a_failure_of_the_meter_are_kept() {
     let mut command = cell.command(&[&words[..], &["--quiet", "--power-meter", "ipmi"]].concat());
     let output = command.env("PATH", path).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("the result does not contain energy values: ipmi"), "{stderr}");
+    assert!(stderr.contains("the result does not contain energy values: meter ipmi: "), "{stderr}");
     assert!(fs::read_to_string(cell.path("out/power.csv")).unwrap().lines().count() >= 4, "{stderr}");
 }
 

@@ -1,6 +1,5 @@
 //! `jetcell disk experiment`: measures the cost of fragmentation on a drive.
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -79,11 +78,12 @@ pub struct FragmentationExperimentArgs {
     quiet: bool,
 }
 
-fn piece(text: &str) -> Result<ByteSize, Box<dyn Error + Send + Sync>> {
-    let size = within(ByteSize(4 << 10)..=ByteSize(1 << 30))(text)?;
+fn piece(text: &str) -> Result<ByteSize, OptionValueError> {
+    let advice = "use a multiple of 4KiB";
+    let size = within(ByteSize(4 << 10)..=ByteSize(1 << 30))(text)
+        .map_err(|error| OptionValueError::new(error, advice))?;
     if !size.0.is_multiple_of(4096) {
-        let problem = format_args!("{size} is not a multiple of 4KiB");
-        return Err(OptionValueError::new(problem, "use a size such as 64KiB").into());
+        return Err(OptionValueError::new(format_args!("{size} is not a multiple of 4KiB"), advice));
     }
     Ok(size)
 }

@@ -66,7 +66,7 @@ impl ArrayStatusArgs {
             let snapshot = StatusSnapshot::read(&vfs, &self.array)?;
             let rates = first.as_ref().map(|first| snapshot.rates_since(first));
             let print = || {
-                console::print_result(self.json, || snapshot.as_json(), || snapshot.as_text(rates.as_ref()))
+                console::print_result(self.json, || snapshot.as_json(), || snapshot.as_text(rates.as_ref()));
             };
             if !self.watch {
                 print();
