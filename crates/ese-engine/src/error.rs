@@ -282,7 +282,7 @@ impl Error {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path },
             kind => {
-                let source = match error.raw_os_error() {
+                let source = match jetcell_vfs::system_error_number(error) {
                     Some(code) => io::Error::from_raw_os_error(code),
                     None => io::Error::new(kind, error.to_string()),
                 };

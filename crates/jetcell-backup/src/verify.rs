@@ -31,7 +31,7 @@ pub struct VerifyOptions {
     /// Verifies only a part of the backup. `None` means the complete backup.
     pub subset: Option<VerificationSubset>,
     /// Verifies only ranges that have never been verified.
-    pub only_new: bool,
+    pub only_unverified: bool,
     /// Rate limit, progress callback and cancellation.
     pub pace: TransferControl,
 }
@@ -141,7 +141,7 @@ fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<StoredRange<'
 
 /// Selects the ranges to verify, in file order.
 fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) -> Vec<StoredRange<'a>> {
-    if options.only_new {
+    if options.only_unverified {
         ranges.retain(|range| range.time == 0);
     }
     let len = |range: &StoredRange<'_>| range_bounds(range.index, range.stored.bytes).1 as u64;

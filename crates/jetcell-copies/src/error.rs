@@ -314,9 +314,13 @@ impl CopyError {
 
     /// Returns true if the activation was refused because of the state of this copy or of its connection to the
     /// active side. Another copy may have the logs that this copy lacks.
-    pub fn may_try_another_copy(&self) -> bool {
+    ///
+    /// A copy that is being backed up is an obstacle that passes. Another copy is an alternative only if the
+    /// activation must not lose logs, because it could lack more of them.
+    pub fn may_try_another_copy(&self, may_lose_logs: bool) -> bool {
         match self {
             CopyError::LossPossible(_) => true,
+            CopyError::Refused { reason: Refusal::BackupRunning, .. } => !may_lose_logs,
             CopyError::Refused { reason, .. } => matches!(
                 reason,
                 Refusal::NotACopy

@@ -44,7 +44,7 @@ impl WitnessListener {
         let listener = StoppableListener::with_cancellation(self.0.try_clone()?, cancel)?;
         let failure = Cell::new(None);
         let accepted = listener.next(|error| {
-            failure.set(Some(io::Error::new(error.kind(), error.to_string())));
+            failure.set(Some(error));
             listener.stop();
         });
         let Some((mut stream, _)) = accepted else { return failure.take().map_or(Ok(0), Err) };

@@ -58,6 +58,16 @@ pub enum WriteError {
     Witness(#[source] io::Error),
 }
 
+impl WriteError {
+    /// Returns the error of the engine.
+    pub fn engine_error(&self) -> Option<&ese_engine::Error> {
+        match self {
+            WriteError::Engine(error) => Some(error),
+            WriteError::Prepare { .. } | WriteError::Witness(_) => None,
+        }
+    }
+}
+
 /// Reason why an operation of a durability test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {

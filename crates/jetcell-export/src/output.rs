@@ -4,9 +4,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use jetcell_input::{PrintableWriter, TextFormat};
-use jetcell_vfs::UnfinishedFile;
+use jetcell_vfs::{UnfinishedFile, with_path};
 
-use crate::target::{check_absent, with_path};
+use crate::target::check_absent;
 use crate::value_files::ValueFiles;
 
 /// Destination of an export.

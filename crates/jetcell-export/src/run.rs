@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::TextFormat;
-use jetcell_vfs::{Vfs, create_private_directory};
+use jetcell_vfs::{Vfs, create_private_directory, with_path};
 
 use crate::error::ExportError;
 use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
@@ -17,7 +17,7 @@ use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
 use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
 use crate::table::{SourceTable, TableColumn, unique_name};
-use crate::target::{check_absent, with_path};
+use crate::target::check_absent;
 use crate::value_files::{ValueFiles, file_stem};
 use crate::view::ExportView;
 

@@ -11,8 +11,3 @@ pub(crate) fn check_absent(target: &Path, force: bool) -> io::Result<()> {
     let what = format!("{} already exists; to replace it, use --force", target.display());
     Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
 }
-
-/// Adds the path to an error message.
-pub(crate) fn with_path(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}

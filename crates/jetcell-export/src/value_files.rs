@@ -8,11 +8,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
-use jetcell_vfs::{OutputFile, create_private_directory, sync_directory};
+use jetcell_vfs::{OutputFile, create_private_directory, sync_directory, with_path};
 
 use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
-use crate::target::{check_absent, with_path};
+use crate::target::check_absent;
 
 /// Size of a file's write buffer in bytes.
 const BUFFER_BYTES: usize = 1 << 18;

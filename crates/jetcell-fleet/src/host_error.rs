@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
+use jetcell_host::os_advice;
 use jetcell_input::with_advice;
 use jetcell_workload::RunError;
 use jetcell_workload::profile::ConfigurationError;
@@ -76,7 +77,7 @@ impl HostRefusal {
 
     /// Returns the reason and the advice, for the coordinator.
     pub(crate) fn reason(&self) -> String {
-        with_advice(self, self.advice())
+        with_advice(self, self.advice().or_else(|| os_advice(self).map(Cow::Borrowed)))
     }
 }
 
@@ -88,6 +89,6 @@ impl HostTestError {
             HostTestError::Run(error) => error.advice(),
             _ => None,
         };
-        with_advice(self, advice)
+        with_advice(self, advice.or_else(|| os_advice(self).map(Cow::Borrowed)))
     }
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first signal cancels the work, and the second one ends the process.
 
+use std::process;
 use std::time::{Duration, Instant};
-use std::{fmt, process};
 
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::remove_unfinished_outputs;
@@ -11,8 +11,9 @@ use crate::Cancellation;
 /// Exit code of a process that the user interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Signals within this time count as one. A shell, a service manager or `timeout` may signal a process and its group.
-const SAME_SIGNAL: Duration = Duration::from_millis(200);
+/// A signal within this time after another one is ignored. A shell, a service manager or `timeout` may signal a process
+/// and its group.
+const SIGNAL_MERGE_INTERVAL: Duration = Duration::from_millis(200);
 
 type Action = Box<dyn Fn() + Send + Sync>;
 
@@ -78,7 +79,9 @@ impl Interrupt {
     pub fn install(&self) -> Result<(), InterruptError> {
         let (interrupt, mut last) = (self.clone(), None::<Instant>);
         let handler = move || {
-            if last.replace(Instant::now()).is_none_or(|at| at.elapsed() >= SAME_SIGNAL) {
+            let now = Instant::now();
+            if is_new_signal(last, now) {
+                last = Some(now);
                 interrupt.press();
             }
         };
@@ -95,6 +98,11 @@ impl Interrupt {
     }
 }
 
+/// Returns true if a signal at `now` is not merged with the last handled signal.
+fn is_new_signal(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.duration_since(last) >= SIGNAL_MERGE_INTERVAL)
+}
+
 /// Ends the process after the actions of [`at_exit`], and removes incomplete output files.
 fn exit() {
     AT_EXIT.lock().iter().for_each(|action| action());
@@ -103,16 +111,9 @@ fn exit() {
 }
 
 /// Error returned if the signal handler cannot be installed.
-#[derive(Debug)]
-pub struct InterruptError(ctrlc::Error);
-
-impl fmt::Display for InterruptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "could not install the Ctrl-C handler: {}", self.0)
-    }
-}
-
-impl std::error::Error for InterruptError {}
+#[derive(Debug, thiserror::Error)]
+#[error("could not install the Ctrl-C handler: {0}")]
+pub struct InterruptError(#[source] ctrlc::Error);
 
 #[cfg(test)]
 #[path = "interrupt_tests.rs"]

@@ -25,3 +25,17 @@ fn only_the_first_signal_cancels() {
     interrupt.press();
     assert_eq!(counted(), [1, 2]);
 }
+
+#[test]
+fn ignored_signals_do_not_extend_the_merge_interval() {
+    let start = Instant::now();
+    let (mut last, mut handled) = (None, Vec::new());
+    for milliseconds in [0, 150, 199, 210, 300, 420] {
+        let now = start + Duration::from_millis(milliseconds);
+        if is_new_signal(last, now) {
+            last = Some(now);
+            handled.push(milliseconds);
+        }
+    }
+    assert_eq!(handled, [0, 210, 420]);
+}

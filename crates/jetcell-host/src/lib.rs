@@ -13,6 +13,7 @@ mod listener;
 #[cfg(feature = "evidence")]
 pub mod machine;
 mod memory_limit;
+mod os_advice;
 mod pacer;
 #[cfg(feature = "listen")]
 mod private_socket;
@@ -30,6 +31,7 @@ pub use interrupt::{Interrupt, InterruptError, at_exit, cancel_on_signals};
 #[cfg(feature = "listen")]
 pub use listener::StoppableListener;
 pub use memory_limit::{MemoryLimit, memory_limit};
+pub use os_advice::os_advice;
 pub use pacer::{Pacer, Rate};
 #[cfg(feature = "listen")]
 pub use private_socket::PrivateSocket;

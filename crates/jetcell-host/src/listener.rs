@@ -67,7 +67,7 @@ impl<L: AsFd> StoppableListener<L> {
         self.cancellation.is_cancelled()
     }
 
-    fn wait_for<C>(&self, accept: impl Fn(&L) -> io::Result<C>, note: impl Fn(&io::Error)) -> Option<C> {
+    fn wait_for<C>(&self, accept: impl Fn(&L) -> io::Result<C>, note: impl Fn(io::Error)) -> Option<C> {
         let timeout = self.is_polling.then_some(&CANCELLATION_POLL_INTERVAL);
         while !self.is_stopped() {
             let is_ready = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout);
@@ -83,7 +83,7 @@ impl<L: AsFd> StoppableListener<L> {
                 Ok(connection) => return Some(connection),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    note(&error);
+                    note(error);
                     self.cancellation.sleep(ACCEPT_BACKOFF);
                 }
             }
@@ -95,14 +95,14 @@ impl<L: AsFd> StoppableListener<L> {
 impl StoppableListener<TcpListener> {
     /// Waits for the next connection. Returns `None` when the listener is stopped. `note` is called for each
     /// connection that could not be accepted; the listener then pauses and continues.
-    pub fn next(&self, note: impl Fn(&io::Error)) -> Option<(TcpStream, SocketAddr)> {
+    pub fn next(&self, note: impl Fn(io::Error)) -> Option<(TcpStream, SocketAddr)> {
         self.wait_for(TcpListener::accept, note)
     }
 }
 
 impl StoppableListener<UnixListener> {
     /// Waits for the next connection, like the listener for TCP.
-    pub fn next(&self, note: impl Fn(&io::Error)) -> Option<UnixStream> {
+    pub fn next(&self, note: impl Fn(io::Error)) -> Option<UnixStream> {
         self.wait_for(|listener| listener.accept().map(|(stream, _)| stream), note)
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use crate::connector::{ClientLimits, ClientStream, Connector};
-use crate::error::RemoteError;
+use crate::error::{RemoteError, UnreachableReason};
 use crate::exports::AccessToken;
 use crate::frame::{MAX_FRAME, read_frame, write_frame};
 use crate::reply::RemoteReply;
@@ -40,10 +40,10 @@ impl HostConnection {
         let reply = answered.map_err(|error| {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
                 ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
-                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                    "the server closed the connection; it may require TLS, or may have reached its limit of clients".into(),
-                ),
-                _ => RemoteError::Unreachable(error.to_string()),
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
+                    RemoteError::Unreachable(UnreachableReason::ClosedInGreeting)
+                }
+                _ => RemoteError::Unreachable(error.into()),
             })
         })?;
         connection.reply_timeout = limits.reply_timeout;

@@ -4,9 +4,11 @@ use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use jetcell_sync::Arc;
+
 use crate::address::{HostAddress, Scheme};
 use crate::channel::{Channel, TimedStream, TransferDeadline};
-use crate::error::RemoteError;
+use crate::error::{RemoteError, UnreachableReason};
 use crate::tls::{ClientTls, ClientTlsFiles, explained};
 
 /// Timeouts for client connections.
@@ -93,11 +95,13 @@ impl NetworkConnector {
 
     fn stream(&self, within: Duration) -> Result<TcpStream, RemoteError> {
         let HostAddress { scheme, host, port } = &self.address;
-        let unreachable = |what: String| RemoteError::Unreachable(what);
-        let addresses = (host.as_str(), *port)
-            .to_socket_addrs()
-            .map_err(|error| unreachable(format!("failed to resolve the name {host}: {error}")))?;
-        let mut why = format!("the name {host} does not resolve to an address");
+        let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
+            RemoteError::Unreachable(UnreachableReason::Resolve {
+                host: host.clone(),
+                error: Arc::new(error),
+            })
+        })?;
+        let mut why = UnreachableReason::NoAddress(host.clone());
         for address in addresses {
             if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
                 return Err(RemoteError::Unencrypted(self.address.to_string()));
@@ -105,12 +109,12 @@ impl NetworkConnector {
             match TcpStream::connect_timeout(&address, within) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
-                    why = "the connection timed out".to_string();
+                    why = UnreachableReason::TimedOut;
                 }
-                Err(error) => why = error.to_string(),
+                Err(error) => why = error.into(),
             }
         }
-        Err(unreachable(why))
+        Err(RemoteError::Unreachable(why))
     }
 }
 
@@ -118,7 +122,7 @@ impl Connector for NetworkConnector {
     fn connect(&self, within: Duration) -> Result<ClientStream, RemoteError> {
         let deadline = TransferDeadline::within(within);
         let stream = TimedStream::new(self.stream(within)?, deadline.clone())
-            .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
+            .map_err(|error| RemoteError::Unreachable(error.into()))?;
         let channel = match &self.tls {
             None => Box::new(stream),
             Some(tls) => tls.connect(&self.address.host, stream)?,

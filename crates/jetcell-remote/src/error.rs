@@ -69,7 +69,7 @@ pub enum ServeError {
 pub enum RemoteError {
     /// The host does not respond, or the connection was lost. Retrying the call later may succeed.
     #[error("{0}")]
-    Unreachable(String),
+    Unreachable(#[source] UnreachableReason),
     /// The program was built without the feature `tls`.
     #[error("this build does not support TLS")]
     NoTls,
@@ -98,7 +98,7 @@ pub enum RemoteError {
     Protocol(String),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
     #[error("the connection was lost, and the lock on the server was released: {0}")]
-    LockLost(String),
+    LockLost(#[source] UnreachableReason),
     /// The address is invalid.
     #[error("{address}: {error}")]
     Address {
@@ -128,6 +128,56 @@ pub enum RemoteError {
     /// The host in the address cannot be the name in a certificate.
     #[error("{0} is not a valid host name")]
     InvalidHostName(String),
+}
+
+/// Reason why a client has no connection to a server.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnreachableReason {
+    /// The name lookup failed.
+    #[error("failed to resolve the name {host}: {error}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Reason for the failure.
+        #[source]
+        error: Arc<io::Error>,
+    },
+    /// The name has no address.
+    #[error("the name {0} does not resolve to an address")]
+    NoAddress(String),
+    /// The server does not respond to the connection attempt.
+    #[error("the connection timed out")]
+    TimedOut,
+    /// The server does not respond. Only simulated links report this.
+    #[error("the server did not respond")]
+    NoResponse,
+    /// The connection failed.
+    #[error("{0}")]
+    Io(#[source] Arc<io::Error>),
+    /// The server closed the connection during the TLS handshake.
+    #[error(
+        "the server closed the connection during the handshake; it may not use TLS, or may have reached its limit of clients"
+    )]
+    ClosedInHandshake,
+    /// The server closed the connection instead of replying to the greeting.
+    #[error("the server closed the connection; it may require TLS, or may have reached its limit of clients")]
+    ClosedInGreeting,
+    /// The server closed an established connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The file was opened through a connection that was lost.
+    #[error("the connection that opened the file was lost")]
+    EarlierConnection,
+    /// There is no connection.
+    #[error("the client is not connected")]
+    NotConnected,
+}
+
+impl From<io::Error> for UnreachableReason {
+    fn from(error: io::Error) -> UnreachableReason {
+        UnreachableReason::Io(Arc::new(error))
+    }
 }
 
 /// Reason why an address is invalid.
@@ -224,6 +274,13 @@ impl RemoteError {
             }
             RemoteError::Unencrypted(_) => "use tls://",
             RemoteError::NoAuthority => "specify its certificate with --tls-ca",
+            RemoteError::Unreachable(
+                UnreachableReason::Resolve { .. }
+                | UnreachableReason::NoAddress(_)
+                | UnreachableReason::TimedOut
+                | UnreachableReason::NoResponse
+                | UnreachableReason::Io(_),
+            ) => "start jetcell serve on that host, or use a different address",
             RemoteError::Unreachable(_)
             | RemoteError::Protocol(_)
             | RemoteError::File { .. }
@@ -231,11 +288,14 @@ impl RemoteError {
         }))
     }
 
-    /// Converts the error for callers that use only file operations. The text includes the advice.
+    /// Converts the error for callers that use only file operations. The text includes the advice, except for a lost
+    /// connection, which the caller reports.
     pub(crate) fn into_io(self) -> io::Error {
         match self.advice() {
-            Some(advice) => io::Error::new(io::ErrorKind::NotConnected, format!("{self}; {advice}")),
-            None => io::Error::new(io::ErrorKind::NotConnected, self),
+            Some(advice) if !matches!(self, RemoteError::Unreachable(_)) => {
+                io::Error::new(io::ErrorKind::NotConnected, format!("{self}; {advice}"))
+            }
+            _ => io::Error::new(io::ErrorKind::NotConnected, self),
         }
     }
 }

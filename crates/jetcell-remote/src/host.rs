@@ -18,7 +18,7 @@ use jetcell_vfs::RealClock;
 
 use crate::connection::{HostConnection, ServerWelcome};
 use crate::connector::{ClientLimits, Connector};
-use crate::error::RemoteError;
+use crate::error::{RemoteError, UnreachableReason};
 use crate::exports::AccessToken;
 use crate::frame::MAX_CHUNK;
 use crate::reply::RemoteReply;
@@ -86,7 +86,7 @@ struct ConnectionState {
     /// Number of locks that the client holds, including locks that the server has already released.
     locks: usize,
     /// Reason why the connection to which these locks belonged was lost.
-    disconnect_reason: Option<String>,
+    disconnect_reason: Option<UnreachableReason>,
     /// Error of the last connection attempt, the earliest time of the next attempt, and the current delay.
     last_failure: Option<(RemoteError, Instant, Duration)>,
     welcome: Option<ServerWelcome>,
@@ -294,8 +294,7 @@ impl ConnectionState {
     fn require_epoch(&self, epoch: Option<u64>) -> io::Result<()> {
         match epoch {
             Some(epoch) if epoch != self.epoch => {
-                let what = "the connection that opened the file was lost".to_string();
-                Err(RemoteError::Unreachable(what).into_io())
+                Err(RemoteError::Unreachable(UnreachableReason::EarlierConnection).into_io())
             }
             _ => Ok(()),
         }
@@ -304,14 +303,14 @@ impl ConnectionState {
     /// Runs `work` on the connection. After an error, drops the connection and its state.
     fn transfer<T>(&mut self, work: impl FnOnce(&mut HostConnection) -> io::Result<T>) -> io::Result<T> {
         let Some(connection) = &mut self.connection else {
-            return Err(RemoteError::Unreachable("the client is not connected".into()).into_io());
+            return Err(RemoteError::Unreachable(UnreachableReason::NotConnected).into_io());
         };
         let worked = work(connection);
         self.last_used = Some(Instant::now());
         worked.map_err(|error| {
             let why = match error.kind() {
-                ErrorKind::UnexpectedEof => "the server closed the connection".to_string(),
-                _ => error.to_string(),
+                ErrorKind::UnexpectedEof => UnreachableReason::Closed,
+                _ => error.into(),
             };
             self.connection = None;
             if self.locks > 0 {

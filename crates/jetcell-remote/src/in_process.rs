@@ -8,7 +8,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 
 use crate::connector::{ClientStream, Connector};
-use crate::error::RemoteError;
+use crate::error::{RemoteError, UnreachableReason};
 use crate::exports::ExportedDirectories;
 use crate::frame::{read_frame, write_frame};
 use crate::session::ServerSession;
@@ -37,7 +37,7 @@ impl InProcessConnector {
 impl Connector for InProcessConnector {
     fn connect(&self, _within: Duration) -> Result<ClientStream, RemoteError> {
         if !self.link.can_connect() {
-            return Err(RemoteError::Unreachable("the server did not respond".into()));
+            return Err(RemoteError::Unreachable(UnreachableReason::NoResponse));
         }
         Ok(ClientStream::without_deadline(Box::new(InProcessStream {
             session: Some(ServerSession::new(&self.exports)),

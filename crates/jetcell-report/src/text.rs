@@ -73,7 +73,11 @@ pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> StyledText 
 
 /// Renders the verdict on a run and the reason for it.
 pub fn verdict_line(verdict: Verdict, reason: &str, width: usize) -> StyledText {
-    let (word, tone) = (tables::verdict_word(verdict), tables::verdict_tone(verdict));
+    outcome_line(tables::verdict_word(verdict), tables::verdict_tone(verdict), reason, width)
+}
+
+/// Renders a word for an outcome, and the reason for it.
+pub fn outcome_line(word: &str, tone: Tone, reason: &str, width: usize) -> StyledText {
     let text = StyledText::new().with(word, tone).with(&printable(&format!(": {reason}")), Tone::Neutral);
     wrap_styled("", text, width)
 }

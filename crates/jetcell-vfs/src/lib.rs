@@ -23,6 +23,7 @@ mod mounted;
 mod output_file;
 mod overlay;
 mod panic;
+mod path_error;
 mod path_names;
 mod pool;
 mod process;
@@ -56,6 +57,7 @@ pub use output_file::{
 };
 pub use overlay::OverlayVfs;
 pub use panic::abort_on_panic;
+pub use path_error::{PathError, system_error_number, with_path};
 pub use path_names::{fixed_unfinished_path, is_unfinished, parent_directory};
 pub use process::report_file_size_limit;
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};

@@ -10,6 +10,7 @@ use jetcell_sync::Mutex;
 
 use crate::file_ownership::not_a_file_error;
 use crate::output_file::sync_directory;
+use crate::path_error::with_path;
 use crate::path_names::{PARTIAL, with_ending};
 use crate::{OutputFile, create_new, is_locked, parent_directory, try_lock_open, unique_unfinished};
 
@@ -77,9 +78,7 @@ impl UnfinishedFile {
             let file = create_new(&unfinished)?;
             if try_lock_open(&file)? { Ok(file) } else { Err(in_use_error()) }
         };
-        let file = create()
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", unfinished.display())))?
-            .into();
+        let file = create().map_err(|error| with_path(&unfinished, error))?.into();
         UnfinishedFile::new(file, unfinished, path, true)
     }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use ese_engine::AttachmentErrorKind;
 use jetcell_backup::BackupError;
 use jetcell_copies::CopyError;
 
@@ -13,17 +12,17 @@ impl Advise for ese_engine::Error {
         Some(Cow::Borrowed(match self {
             ese_engine::Error::LogsMissing { .. } => "restore them, or use an older copy of the database",
             ese_engine::Error::LogMissing { .. } | ese_engine::Error::CommittedLogsMissing { .. } => {
-                "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
-            }
-            ese_engine::Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
-                "use --map OLD=NEW to specify the location of a database"
+                "restore the missing logs"
             }
             error => return error.advice(),
         }))
     }
 
+    /// Mistakes on the command line are not errors of ESE.
     fn jet_code(&self) -> Option<(i32, &'static str)> {
-        Some((self.jet_code(), self.jet_name()))
+        use ese_engine::Error::{File, NoTable, Usage};
+        let is_mistake = matches!(self, Usage(_) | File { .. } | NoTable { .. });
+        (!is_mistake).then(|| (self.jet_code(), self.jet_name()))
     }
 }
 
@@ -44,6 +43,10 @@ impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             CopyError::Engine(error) => Advise::advice(error),
+            // Copies use backups only for seeding.
+            CopyError::Backup(BackupError::Stopped) => {
+                Some("the copied data is retained, and the same command continues the seeding".into())
+            }
             CopyError::Backup(error) => Advise::advice(error),
             error => error.advice(),
         }
@@ -111,7 +114,15 @@ mod lab {
         jetcell_lab::filesystems::SpecificationError,
     );
 
-    impl Advise for jetcell_durability::WriteError {}
+    impl Advise for jetcell_durability::WriteError {
+        fn advice(&self) -> Option<Cow<'static, str>> {
+            self.engine_error().and_then(Advise::advice)
+        }
+
+        fn jet_code(&self) -> Option<(i32, &'static str)> {
+            self.engine_error().and_then(Advise::jet_code)
+        }
+    }
     impl Advise for jetcell_lab::SystemError {}
     impl Advise for jetcell_lab::filesystems::MakeError {}
 }
@@ -129,10 +140,10 @@ impl Advise for jetcell_lab::filesystems::UnknownFilesystemKind {}
 
 impl Advise for jetcell_workload::ParseError {
     fn advice(&self) -> Option<Cow<'static, str>> {
-        use jetcell_workload::ParseError::{Bucket, Expected, Latency, NotUtf8, Setting};
+        use jetcell_workload::ParseError::{Expected, NotUtf8, Setting};
         match self {
-            NotUtf8 | Expected(_) | Bucket(_) | Latency(_) => Some(Cow::Borrowed("see --help")),
-            Setting(error) => Advise::advice(error).or(Some(Cow::Borrowed("see --help"))),
+            NotUtf8 | Expected(_) => Some(Cow::Borrowed("see --help")),
+            Setting(error) => Advise::advice(error),
             _ => None,
         }
     }

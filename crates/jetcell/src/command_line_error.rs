@@ -15,16 +15,16 @@ pub fn command_line_error(error: &clap::Error) -> CommandError {
     let details = [
         text(ContextKind::ValidValue).map(|values| format!("possible values: {values}")),
         text(ContextKind::ValidSubcommand).map(|names| format!("subcommands: {names}")),
-        text(ContextKind::SuggestedSubcommand).map(|name| format!("a similar subcommand exists: '{name}'")),
-        text(ContextKind::SuggestedArg).map(|name| format!("a similar argument exists: '{name}'")),
-        text(ContextKind::SuggestedValue).map(|value| format!("a similar value exists: '{value}'")),
+        suggestions(error.get(ContextKind::SuggestedSubcommand), "subcommand"),
+        suggestions(error.get(ContextKind::SuggestedArg), "argument"),
+        suggestions(error.get(ContextKind::SuggestedValue), "value"),
         text(ContextKind::Suggested),
         Some("see --help".to_string()),
     ];
     let advice = details.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let subcommand = text(ContextKind::InvalidSubcommand);
-    let problem = match (error.kind(), text(ContextKind::InvalidValue)) {
-        (ErrorKind::InvalidValue, None) => {
+    let problem = match (error.kind(), error.get(ContextKind::InvalidValue).map(ToString::to_string)) {
+        (ErrorKind::InvalidValue, value) if value.as_deref().unwrap_or_default().is_empty() => {
             format!("a value is required for '{argument}' but none was supplied")
         }
         (ErrorKind::ValueValidation, Some(value)) => {
@@ -66,13 +66,28 @@ pub fn command_line_error(error: &clap::Error) -> CommandError {
     CommandError::new(problem).advise(advice)
 }
 
+/// Returns the names that are similar to an unknown `kind` of name.
+fn suggestions(names: Option<&ContextValue>, kind: &str) -> Option<String> {
+    let names = match names? {
+        ContextValue::String(name) => std::slice::from_ref(name),
+        ContextValue::Strings(names) => names,
+        _ => return None,
+    };
+    let quoted = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        1 => Some(format!("a similar {kind} exists: {quoted}")),
+        _ => Some(format!("similar {kind}s exist: {quoted}")),
+    }
+}
+
 /// Returns the error of a value parser. Errors of this program contain the remedy, those of clap do not.
 fn value_error(error: &(dyn Error + 'static)) -> CommandError {
-    macro_rules! advised {
+    macro_rules! return_known_error {
         ($($(#[$attribute:meta])* $kind:ty),* $(,)?) => {
             $($(#[$attribute])*
             if let Some(found) = error.downcast_ref::<$kind>() {
-                let problem = CommandError::new(found);
+                let problem = CommandError::new(found.to_string());
                 return match Advise::advice(found) {
                     Some(advice) => problem.advise(advice),
                     None => problem,
@@ -80,7 +95,7 @@ fn value_error(error: &(dyn Error + 'static)) -> CommandError {
             })*
         };
     }
-    advised!(
+    return_known_error!(
         OptionValueError,
         QuantityError,
         ese_engine::Error,
@@ -95,5 +110,5 @@ fn value_error(error: &(dyn Error + 'static)) -> CommandError {
         #[cfg(any(feature = "arrays", feature = "sizing"))]
         jetcell_raid_models::Error,
     );
-    CommandError::new(error).advise("see --help")
+    CommandError::new(error.to_string()).advise("see --help")
 }

@@ -49,8 +49,9 @@ pub fn print_result<J: Display, T: Into<StyledText>>(
 ) {
     let line_end = |text: &str| if text.ends_with('\n') { "" } else { "\n" };
     if is_json {
-        let json = json().to_string();
-        print_json(&(json.clone() + line_end(&json)));
+        let mut json = json().to_string();
+        json += line_end(&json);
+        print_json(&json);
     } else {
         let mut text = text().into();
         text += line_end(text.as_str());

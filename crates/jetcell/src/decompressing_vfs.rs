@@ -130,7 +130,7 @@ fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Re
 fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
-        disabled_feature_error("reading compressed files", "zst").to_string(),
+        disabled_feature_error("reading compressed files", "zst").full_text(),
     ))
 }
 

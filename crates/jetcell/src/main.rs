@@ -15,7 +15,6 @@ mod decompressing_vfs;
 mod disabled_command;
 mod in_use;
 mod live;
-mod os_advice;
 mod outcome;
 mod process_requirements;
 mod shared;
@@ -229,6 +228,7 @@ fn requested_colour() -> Colour {
     let command = JetcellArgs::command()
         .disable_help_flag(true)
         .disable_version_flag(true)
+        .disable_help_subcommand(true)
         .arg(flag("help").short('h'))
         .arg(flag("version").short('V'))
         .ignore_errors(true);

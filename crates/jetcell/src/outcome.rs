@@ -7,10 +7,9 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use jetcell_host::InterruptError;
+use jetcell_host::{InterruptError, os_advice};
 use jetcell_input::with_advice;
 
-use crate::os_advice::os_advice;
 use crate::terminal::print_note;
 
 /// Outcome of a command, which determines its exit code.
@@ -32,7 +31,7 @@ impl From<CommandOutcome> for ExitCode {
     }
 }
 
-/// Result of a command, or of a step of one.
+/// Result of a command or of one of its steps.
 pub type CommandResult<T = CommandOutcome> = Result<T, CommandError>;
 
 /// Interface to errors of libraries: the advice and the ESE code, which are printed after the problem.
@@ -48,6 +47,13 @@ pub trait Advise: Error + Send + Sync + 'static {
     }
 }
 
+/// Text of a problem. Types of errors do not implement it, so [`CommandError::new`] cannot drop their advice.
+pub trait ProblemText: fmt::Display {}
+
+impl ProblemText for fmt::Arguments<'_> {}
+impl ProblemText for &str {}
+impl ProblemText for String {}
+
 /// Error returned when a command could not run: the problem, its context, and what the user can do about it.
 #[derive(Debug)]
 pub struct CommandError {
@@ -60,15 +66,21 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// Creates an error that the command itself detected.
-    pub fn new(problem: impl fmt::Display) -> CommandError {
-        CommandError {
-            error: anyhow::Error::msg(problem.to_string()),
-            context: Vec::new(),
-            jet_code: None,
-            advice: None,
-            outcome: CommandOutcome::CouldNotRun,
-        }
+    /// Creates an error that the command itself detected. Errors of libraries are converted with `From`, because they
+    /// have advice.
+    pub fn new(problem: impl ProblemText) -> CommandError {
+        CommandError::from_error(anyhow::Error::msg(problem.to_string()), None, None)
+    }
+
+    /// Creates an error from an error of a library. If the library has no advice, it is the advice about the error of
+    /// the operating system.
+    fn from_error(
+        error: anyhow::Error,
+        jet_code: Option<(i32, &'static str)>,
+        advice: Option<Cow<'static, str>>,
+    ) -> CommandError {
+        let advice = advice.or_else(|| os_advice(&*error).map(Cow::Borrowed));
+        CommandError { error, context: Vec::new(), jet_code, advice, outcome: CommandOutcome::CouldNotRun }
     }
 
     /// Returns the error of a command whose standard output failed with `error`.
@@ -88,6 +100,12 @@ impl CommandError {
     pub fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> CommandError {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// Adds more advice after the advice of the error.
+    pub fn add_advice(self, more: &str) -> CommandError {
+        let advice = self.advice().map_or_else(|| more.to_string(), |own| format!("{own}; {more}"));
+        self.advise(advice)
     }
 
     /// Adds what the command was doing, which is printed before the problem.
@@ -129,15 +147,13 @@ impl fmt::Display for CommandError {
 impl<E: Advise> From<E> for CommandError {
     fn from(error: E) -> CommandError {
         let (jet_code, advice) = (error.jet_code(), error.advice());
-        let error = anyhow::Error::new(error);
-        let os_error = || {
-            error.chain().find_map(|cause| {
-                let shared = || cause.downcast_ref::<Arc<io::Error>>().map(|error| &**error);
-                os_advice(cause.downcast_ref().or_else(shared)?)
-            })
-        };
-        let advice = advice.or_else(|| os_error().map(Cow::Borrowed));
-        CommandError { error, context: Vec::new(), jet_code, advice, outcome: CommandOutcome::CouldNotRun }
+        CommandError::from_error(anyhow::Error::new(error), jet_code, advice)
+    }
+}
+
+impl From<Box<dyn Error + Send + Sync>> for CommandError {
+    fn from(error: Box<dyn Error + Send + Sync>) -> CommandError {
+        CommandError::from_error(anyhow::Error::from_boxed(error), None, None)
     }
 }
 
@@ -161,7 +177,9 @@ impl<T, E: Into<CommandError>> CommandContext<T> for Result<T, E> {
 }
 
 impl Advise for io::Error {}
+impl Advise for Arc<io::Error> {}
 impl Advise for serde_json::Error {}
+impl Advise for toml::ser::Error {}
 impl Advise for InterruptError {}
 
 #[cfg(test)]

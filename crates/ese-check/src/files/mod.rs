@@ -12,6 +12,7 @@ mod log_search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ese_format::Generation;
 use ese_format::recognise::EseFileKind;
@@ -62,7 +63,8 @@ pub fn check_files(
             Ok(source) => by_format.entry(EseFileKind::detect(&source.start)).or_default().push(path.clone()),
             Err(error) => {
                 let findings = Findings::new(path).with_sink(options.sink.clone());
-                each(FileReport::unreadable(path, EseFileKind::Unknown, error.to_string(), findings));
+                let report = FileReport::unreadable(path, EseFileKind::Unknown, error.to_string(), findings);
+                each(FileReport { io_error: Some(Arc::new(error)), ..report });
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Result of checking one file of any format, in a form suitable for programs.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ese_format::recognise::EseFileKind;
 use ese_format::{PageNumber, RecoverCommand};
@@ -66,6 +68,9 @@ pub struct FileReport {
     /// Whether the file is readable but not an ESE file.
     #[serde(skip)]
     pub foreign: bool,
+    /// Error of the system, if the file cannot be opened or its start cannot be read.
+    #[serde(skip)]
+    pub io_error: Option<Arc<io::Error>>,
     /// All findings, which are not part of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -192,6 +197,7 @@ impl FileReport {
             resume_from: None,
             cancelled: false,
             foreign: false,
+            io_error: None,
             findings: Vec::new(),
         }
     }

@@ -62,7 +62,9 @@ fn a_copy_backup_restores_the_state_at_the_backup_position() {
     let rests = pause_replay(&vfs(&disk), Path::new(COPY)).unwrap();
     let refused =
         activate(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), LossLimit::Any, &replay_options());
-    assert!(matches!(refused, Err(CopyError::Refused { reason: Refusal::BackupRunning, .. })));
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, CopyError::Refused { reason: Refusal::BackupRunning, .. }));
+    assert!(refused.may_try_another_copy(false) && !refused.may_try_another_copy(true));
     back_up_stopped(&vfs(&disk), &files(&disk), Path::new("/again"), &options).unwrap();
     drop(rests);
     assert_eq!(restored(&disk, "/again", "/restored-again"), (0..300).collect());

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use ese_format::record::{Column, ColumnType};
-use jetcell_vfs::UnfinishedFile;
+use jetcell_vfs::{UnfinishedFile, with_path};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
@@ -14,7 +14,6 @@ use crate::format::{DELETED_COLUMN, item_value, json};
 use crate::output;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
-use crate::target::with_path;
 use crate::value::{ExportedValue, write_sid};
 use crate::value_files::ValueFiles;
 

@@ -468,7 +468,8 @@ fn a_second_coordinator_takes_over_the_run() {
     }
     let mut fleet = SimulatedFleet::new(2, "");
     let saved = fleet.coordinator.take_changed_state().unwrap();
-    assert!(Coordinator::resume(config("hosts=3"), "1", saved, "second".into(), ERA).is_err());
+    let refused = Coordinator::resume(config("hosts=3"), "1", saved, "second".into(), ERA).err().unwrap();
+    assert!(refused.advice().unwrap().contains("--new"), "{refused}");
 }
 
 #[test]

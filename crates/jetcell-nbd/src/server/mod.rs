@@ -186,7 +186,7 @@ impl NbdServerStopper {
 impl SharedServerState {
     /// Waits for the next connection. Returns `None` when the server is stopped.
     fn next(&self) -> Option<(SocketStream, String)> {
-        let note = |error: &io::Error| (self.log)(&format!("failed to accept a connection: {error}"));
+        let note = |error: io::Error| (self.log)(&format!("failed to accept a connection: {error}"));
         match &self.listener {
             Listener::Tcp(listener) => loop {
                 let (stream, peer) = listener.next(note)?;
@@ -195,7 +195,7 @@ impl SharedServerState {
                     stream.set_nodelay(true).and_then(|()| Ok(set_socket_keepalive(&stream, true)?));
                 match configured {
                     Ok(()) => return Some((SocketStream::Tcp(Arc::new(stream)), peer.to_string())),
-                    Err(error) => note(&error),
+                    Err(error) => note(error),
                 }
             },
             Listener::Unix(socket) => {

@@ -16,7 +16,7 @@ use rustls::{
 
 use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
-use crate::error::{RemoteError, ServeError, TlsFileError};
+use crate::error::{RemoteError, ServeError, TlsFileError, UnreachableReason};
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -144,12 +144,10 @@ impl ClientTls {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| {
                 explained(&error, host).unwrap_or_else(|| match error.kind() {
-                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                        "the server closed the connection during the handshake; it may not use TLS, or may \
-                         have reached its limit of clients"
-                            .into(),
-                    ),
-                    _ => RemoteError::Unreachable(error.to_string()),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
+                        RemoteError::Unreachable(UnreachableReason::ClosedInHandshake)
+                    }
+                    _ => RemoteError::Unreachable(error.into()),
                 })
             })?;
         }

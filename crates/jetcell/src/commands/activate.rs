@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::commands::copies::format_time;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::open_events;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error};
 
 const EXAMPLES: &str = "\
@@ -115,7 +116,9 @@ impl ActivateArgs {
         let directories: Vec<PathBuf> =
             self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
         let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
-        let mut copies = Vec::new();
+        let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
+        let may_lose_logs = limit != LossLimit::Nothing;
+        let (mut copies, mut unreadable) = (Vec::new(), Vec::new());
         for directory in &self.directories {
             if is_address(directory) {
                 return Err(CommandError::new("a copy can only be activated on its own host")
@@ -123,11 +126,22 @@ impl ActivateArgs {
                     .advise("run the command there"));
             }
             let directory = absolute(directory)?;
-            let Some(state) = CopyState::read(&*here, &directory)? else {
-                return Err(CommandError::new(format_args!("{} is not a copy", directory.display()))
-                    .advise("specify the directory of a copy"));
-            };
-            copies.push((directory, state));
+            match CopyState::read(&*here, &directory) {
+                Ok(Some(state)) => copies.push((directory, state)),
+                Ok(None) => {
+                    return Err(CommandError::new(format_args!("{} is not a copy", directory.display()))
+                        .advise("specify the directory of a copy"));
+                }
+                Err(error) if error.may_try_another_copy(may_lose_logs) => {
+                    unreadable.push(CommandError::from(error));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let refused = if copies.is_empty() { unreadable.pop() } else { None };
+        unreadable.iter().for_each(report_skipped);
+        if let Some(error) = refused {
+            return Err(error);
         }
         in_order(&mut copies);
         let sources = copies.iter().map(|(_, state)| Path::new(&state.source));
@@ -135,13 +149,20 @@ impl ActivateArgs {
         let last = copies.len().saturating_sub(1);
         for (at, (directory, state)) in copies.iter().enumerate() {
             self.ask_host(&places, Path::new(&state.source))?;
-            match self.activate_one(places.vfs(), directory, state) {
-                // Another copy may have the logs that this copy lacks.
-                Err(error) if at < last && error.may_try_another_copy() => {
-                    console::print_note(&format!("not activated: {}", CommandError::from(error).full_text()));
-                }
-                activated => return activated.map_err(CommandError::from),
+            let error = match open_events(directory) {
+                Ok(events) => match self.activate_one(places.vfs(), directory, state, events, limit) {
+                    // Another copy may have the logs that this copy lacks.
+                    Err(error) if error.may_try_another_copy(may_lose_logs) => CommandError::from(error),
+                    activated => return activated.map_err(CommandError::from),
+                },
+                // Nothing has been changed. Another copy could lack more logs, if it may lose any.
+                Err(error) if may_lose_logs => return Err(error),
+                Err(error) => error,
+            };
+            if at == last {
+                return Err(error);
             }
+            report_skipped(&error);
         }
         Err(CommandError::new("specify the directory of a copy"))
     }
@@ -175,15 +196,14 @@ impl ActivateArgs {
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
         state: &CopyState,
+        events: EventFile,
+        limit: LossLimit,
     ) -> Result<CommandOutcome, CopyError> {
-        let events = EventFile::open(directory, true)
-            .map_err(|error| ese_engine::Error::io(directory.join("events.jsonl"), &error))?;
         let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.log_name_form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             ..ReplayOptions::default()
         };
-        let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
         let source = Box::new(DirectorySource::new(logs));
         let successor = self.successor(directory, &state.source);
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
@@ -191,6 +211,11 @@ impl ActivateArgs {
         console::print_result(self.json, || as_json(directory, &activated), text);
         Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
+}
+
+/// Reports a copy that was not activated, before another copy is tried.
+fn report_skipped(error: &CommandError) {
+    console::print_note(&format!("not activated: {}", error.full_text()));
 }
 
 fn as_json(directory: &Path, activated: &ActivationResult) -> serde_json::Value {

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::open_events;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -90,7 +91,14 @@ impl ReseedArgs {
         let is_in_doubt = |planned: &Result<Reseed, CopyError>| planned.is_err();
         let plan = |files: &[PathBuf]| Reseed::plan(&vfs, files, &to);
         let planned = places.with_stable_files(&from, &mut files, plan, is_in_doubt);
-        match planned.and_then(|reseed| self.patch(reseed, &to)) {
+        let patched = match planned {
+            Ok(reseed) => {
+                let events = if self.dry_run { None } else { Some(open_events(&to)?) };
+                self.patch(reseed, events)
+            }
+            Err(error) => Err(error),
+        };
+        match patched {
             Err(error) if self.or_full && error.needs_full_reseed() => {
                 self.fall_back(&places, &files, &to, &error)?;
             }
@@ -117,10 +125,8 @@ impl ReseedArgs {
         Ok(())
     }
 
-    fn patch(&self, mut reseed: Reseed, to: &Path) -> Result<(), CopyError> {
-        if !self.dry_run {
-            let events = EventFile::open(to, true)
-                .map_err(|error| ese_engine::Error::io(to.join("events.jsonl"), &error))?;
+    fn patch(&self, mut reseed: Reseed, events: Option<EventFile>) -> Result<(), CopyError> {
+        if let Some(events) = events {
             reseed.set_event_sink(Arc::new(events));
         }
         let plan = reseed.current_plan();

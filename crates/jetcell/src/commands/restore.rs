@@ -90,9 +90,7 @@ impl RestoreArgs {
             }
             let error = CommandError::from(error);
             if self.to.join(RESTORE_MARKER).exists() {
-                let own = error.advice().map(|advice| format!("{advice}; ")).unwrap_or_default();
-                let advice = format!("{own}{} is incomplete: repeat the restore", self.to.display());
-                error.advise(advice)
+                error.add_advice(&format!("{} is incomplete: repeat the restore", self.to.display()))
             } else {
                 error
             }

@@ -156,11 +156,13 @@ fn named(text: &str) -> CommandResult<(String, PathBuf)> {
         _ => (None, PathBuf::from(text)),
     };
     if is_address(&path) {
-        return Err(CommandError::new(format_args!("{text}: specify a directory on this host")));
+        return Err(CommandError::new(format_args!("{text} is an address"))
+            .advise("specify a directory on this host"));
     }
     let absolute = std::fs::canonicalize(&path).context(path.display())?;
     if !absolute.is_dir() {
-        return Err(CommandError::new(format_args!("{} is not a directory", path.display())));
+        return Err(CommandError::new(format_args!("{} is not a directory", path.display()))
+            .advise("specify a directory"));
     }
     let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
     match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {

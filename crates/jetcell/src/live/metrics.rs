@@ -29,7 +29,6 @@ impl MetricsServer {
     pub fn start(address: &str, metrics: Box<dyn Collector>) -> CommandResult<MetricsServer> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted)
-            .map_err(CommandError::new)
             .context(format_args!("--metrics {address}: cannot listen at {wanted}"))
             .advise("use a different address or port")?;
         let address = server.server_addr().to_ip().unwrap_or(wanted);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ese_engine::RecoveryPlan;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs, is_unfinished, parent_directory};
+use jetcell_workload::{EVENT_FILE, EventFile};
 
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 
@@ -14,10 +15,15 @@ pub fn vfs() -> CommandResult<Arc<dyn Vfs>> {
     Ok(Arc::new(RealVfs::new(RealOptions::default()).context("cannot read files")?))
 }
 
+/// Converts a path to an absolute path, which remains valid for commands that are run in other directories.
+pub fn absolute(path: &Path) -> CommandResult<PathBuf> {
+    std::path::absolute(path).context(path.display())
+}
+
 /// Fails if `inner` is in the directory `outer`, or is that directory.
 pub fn refuse_inside(outer: &Path, inner: &Path) -> CommandResult<()> {
     let outer_place = std::fs::canonicalize(outer).context(outer.display())?;
-    let absolute = std::path::absolute(inner).context(outer.display())?;
+    let absolute = absolute(inner)?;
     // The path does not need to exist yet.
     let existing =
         absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
@@ -54,6 +60,11 @@ pub fn files(paths: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
     files.sort();
     files.dedup();
     Ok(files)
+}
+
+/// Opens the event file in a directory, to append to it.
+pub fn open_events(directory: &Path) -> CommandResult<EventFile> {
+    EventFile::open(directory, true).context(directory.join(EVENT_FILE).display())
 }
 
 /// Returns the directory that contains the planned logs.

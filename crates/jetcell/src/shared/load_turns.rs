@@ -7,7 +7,6 @@ use jetcell_lab::filesystems::figures;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::TestConfiguration;
 use jetcell_workload::{ConfigurationError, Observer, Options, RunPhase, TestKind, run};
-use serde::Serialize;
 
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
@@ -98,9 +97,4 @@ impl Observer for QuietObserver {
     fn begin_phase(&mut self, _: RunPhase, _: u64) {}
     fn advance(&mut self, _: u64, _: &str) {}
     fn log(&mut self, _: &str) {}
-}
-
-/// Formats a result as JSON.
-pub fn json(result: &impl Serialize) -> String {
-    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }

@@ -3,6 +3,8 @@
 pub mod empty_directory;
 pub mod files;
 #[cfg(feature = "lab")]
+pub mod json;
+#[cfg(feature = "lab")]
 pub mod load_turns;
 pub mod power_recording;
 pub mod remote;

@@ -103,7 +103,9 @@ impl RemoteAccessOptions {
         cancellation: Cancellation,
     ) -> CommandResult<RemoteVfs> {
         let Some(token_file) = &self.token_file else {
-            return Err(CommandError::new("use --token-file to specify the file that contains the token of jetcell serve on the other host").context(address));
+            return Err(CommandError::new("the token of jetcell serve on the other host is required")
+                .context(address)
+                .advise("use --token-file to specify the file that contains it"));
         };
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
         let files = ClientTlsFiles { authorities, certificate };
@@ -226,13 +228,9 @@ fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
 
 /// Returns the error for an unusable directory on another host.
 pub fn remote_error(directory: &Path, error: RemoteError) -> CommandError {
-    let directory = directory.display();
-    match error {
-        RemoteError::Unreachable(what) => {
-            CommandError::new(what).context(format_args!("{directory}: the host cannot be reached"))
-        }
-        error => CommandError::from(error).context(directory),
-    }
+    let problem =
+        if matches!(error, RemoteError::Unreachable(_)) { ": the host cannot be reached" } else { "" };
+    CommandError::from(error).context(format_args!("{}{problem}", directory.display()))
 }
 
 /// Converts a path to the form in which it is stored: an absolute path, or a normalized address.
@@ -242,7 +240,7 @@ pub fn absolute(path: &Path) -> CommandResult<PathBuf> {
             let name = path.file_name().unwrap_or_default();
             Ok(address?.root().join(name))
         }
-        None => std::path::absolute(path).context(path.display()),
+        None => files::absolute(path),
     }
 }
 

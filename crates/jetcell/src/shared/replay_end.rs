@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
-use jetcell_input::OptionValueError;
+use jetcell_input::{OptionValueError, shortened_name};
 use jetcell_vfs::Vfs;
 
 /// Point at which a replay ends.
@@ -33,8 +33,9 @@ impl ReplayEnd {
 /// (`2022-07-03T02:22:47Z`).
 pub fn until(text: &str) -> Result<ReplayEnd, OptionValueError> {
     if text.contains('T') {
-        let time = chrono::DateTime::parse_from_rfc3339(text).map_err(|_| {
-            OptionValueError::unparsable(text, "a time", "use a time such as 2026-11-23T08:00:00Z")
+        let time = chrono::DateTime::parse_from_rfc3339(text).map_err(|error| {
+            let problem = format_args!("could not parse '{}' as a time: {error}", shortened_name(text));
+            OptionValueError::new(problem, "use a time such as 2026-11-23T08:00:00Z")
         })?;
         return Ok(ReplayEnd::Time(LogTime::from_unix_ms(time.timestamp_millis())));
     }

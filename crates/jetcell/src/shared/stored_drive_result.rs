@@ -18,14 +18,15 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> CommandResul
     let test: DriveTest = serde_json::from_slice(&text).map_err(|error| {
         let error = error_line(&error);
         CommandError::new(format_args!("{shown}: not a result of `jetcell disk test`: {error}"))
-            .advise("test the drive again")
+            .advise("specify a directory that jetcell disk test wrote with --output")
     })?;
     if test.schema != drive::SCHEMA {
         return Err(CommandError::new(format_args!(
             "{shown}: its format is version {}, but this program can read only version {}",
             test.schema,
             drive::SCHEMA
-        )));
+        ))
+        .advise("use the version of jetcell that wrote it, or test the drive again"));
     }
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
     let at = match target {
@@ -33,8 +34,12 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> CommandResul
         None => Some(0).filter(|_| names.len() == 1),
     };
     let at = at.ok_or_else(|| {
-        let advice = format!("available targets: {}", names.join(", "));
-        CommandError::new(format_args!("{shown}: specify a target")).advise(advice)
+        let problem = match target {
+            Some(name) => format!("{shown}: there is no target {name}"),
+            None => format!("{shown}: the result has {} targets", names.len()),
+        };
+        CommandError::new(problem)
+            .advise(format!("specify a target; available targets: {}", names.join(", ")))
     })?;
     Ok((test, at))
 }

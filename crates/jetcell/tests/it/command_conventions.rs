@@ -166,6 +166,29 @@ fn command_line_errors_have_the_common_error_format() {
 }
 
 #[test]
+fn mistakes_in_values_and_names_are_explained() {
+    let cell = CellDirectory::new();
+    let text = cell.program_refused(&["check", "--rate", "", "x"]);
+    assert!(text.contains("could not parse ''; try a value such as "), "{text}");
+    let text = cell.program_refused(&["re"]);
+    assert!(text.contains("similar subcommands exist: '") && text.contains("', '"), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_has_the_advice_of_the_system() {
+    let cell = CellDirectory::new();
+    // Nobody may read this file, not even root.
+    let mut buses = std::fs::read_dir("/sys/bus").into_iter().flatten().flatten();
+    let Some(bus) = buses.find(|bus| bus.path().join("drivers_probe").exists()) else { return };
+    let path = bus.path().join("drivers_probe").display().to_string();
+    let output = cell.program(&["check", &path]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let advice = "; use a path that this user can access, or change its permissions\n";
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with(&format!("jetcell: {path}: ")) && text.ends_with(advice), "{text}");
+}
+
+#[test]
 fn old_option_names_still_work() {
     let cell = CellDirectory::new();
     cell.write("text", "text");
@@ -186,7 +209,8 @@ fn old_option_names_still_work() {
         ("check none", "--from 0", "--start-page 0"),
         ("check none", "--new", "--unverified"),
         ("report text", "--out x", "--output x"),
-        ("raid serve none", "--connections 0", "--max-clients 0"),
+        ("raid serve none", "--connections 0", "--max-connections 0"),
+        ("raid serve none", "--max-clients 0", "--max-connections 0"),
         ("export none --format csv --output o", "--currency x", "--currency-format x"),
     ] {
         let refused = |option: &str| {
@@ -199,8 +223,11 @@ fn old_option_names_still_work() {
             command.split(' ').take_while(|word| !["none", "text"].contains(word)).collect();
         let help = cell.program(&[&help[..], &["--help"]].concat()).output().unwrap();
         let help = String::from_utf8(help.stdout).unwrap();
-        let name = |option: &str| format!("  {} ", option.split(' ').next().unwrap());
-        assert!(!help.contains(&name(old)), "{command}: only the current name is documented");
+        let is_documented = |option: &str| {
+            let name = option.split(' ').next();
+            help.lines().any(|line| line.split([' ', ',']).any(|word| Some(word) == name))
+        };
+        assert!(!is_documented(old) && is_documented(new), "{command}: only the current name is documented");
     }
 }
 
@@ -212,6 +239,7 @@ fn every_error_states_the_problem_and_remedy() {
     cell.make_dir("empty");
     cell.make_dir("damaged");
     cell.write("damaged/result.json", "{}");
+    cell.write("twice.toml", "[[filesystem]]\nkind = \"ext4\"\n".repeat(2));
     for words in [
         "check none",
         "check empty",
@@ -329,6 +357,8 @@ fn every_error_states_the_problem_and_remedy() {
         "test durability empty --verify none",
         "test durability --listen 127.0.0.1:99999 --journal j",
         "test filesystems empty empty --output o",
+        "test filesystems --make-list twice.toml --images . --output o",
+        "replicate --from tls://localhost:1/app --to c --token-file text",
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         let text = cell.program_refused(&words);
@@ -353,6 +383,8 @@ fn an_unwritable_output_is_named() {
         assert_eq!(output.status.code(), Some(2), "{format}: {stderr}");
         let last = stderr.lines().last().unwrap();
         assert!(last.starts_with("jetcell: out/") && last.contains(".partial: "), "{format}: {last}");
+        let advice = "raise the limit on the file size (ulimit -f), or use another file system";
+        assert!(format == "sqlite" || last.ends_with(advice), "{format}: {last}");
     }
 }
 
@@ -385,6 +417,10 @@ fn colour_is_limited_to_terminals_unless_requested() {
     let markdown = ["compare", "runs/a", "runs/b", "--format", "markdown", "--color", "always"];
     let output = cell.program(&markdown).output().unwrap();
     assert!(!output.stdout.contains(&0x1b), "only text has colours");
+    for words in [["--color", "always", "help", "check"], ["check", "--help", "--color", "always"]] {
+        let output = cell.program(&words).output().unwrap();
+        assert!(output.status.success() && output.stdout.contains(&0x1b), "{words:?}");
+    }
 }
 
 #[test]

@@ -448,12 +448,7 @@ fn the_best_of_several_copies_is_activated_by_policy() {
 #[test]
 fn another_copy_is_activated_only_if_it_may_have_more_logs() {
     let cell = CellDirectory::new();
-    grow(&cell.path("app"), 0..40);
-    for to in ["one", "two"] {
-        run(&cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);
-    }
-    grow(&cell.path("app"), 40..80);
-    run(&cell, 0, &["replicate", "--from", "app", "--to", "one", "--once"]);
+    two_copies(&cell);
     fs::rename(cell.path("app"), cell.path("away")).unwrap();
     let refused = |expected: &str| {
         let text = cell.program_refused(&["activate", "one", "two", "--lossy", "any"]);
@@ -470,4 +465,53 @@ fn another_copy_is_activated_only_if_it_may_have_more_logs() {
     fs::remove_dir(cell.path("one/events.jsonl")).unwrap();
     let activated = json(&cell, 1, &["activate", "one", "two", "--lossy", "any"]);
     assert!(activated["path"].as_str().unwrap().ends_with("one"), "{activated}");
+}
+
+/// Two copies of an instance. Copy `one` has more logs than copy `two`.
+fn two_copies(cell: &CellDirectory) {
+    grow(&cell.path("app"), 0..40);
+    for to in ["one", "two"] {
+        run(cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);
+    }
+    grow(&cell.path("app"), 40..80);
+    run(cell, 0, &["replicate", "--from", "app", "--to", "one", "--once"]);
+}
+
+/// Runs an activation without `--lossy` that skips copy `one` and activates copy `two`.
+fn second_is_activated(cell: &CellDirectory, reason: &str) {
+    let output = cell.program(&["activate", "one", "two", "--json"]).output().unwrap();
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && note.starts_with("not activated: "), "{note}");
+    assert!(note.contains(reason) && !note.contains("JET_"), "{note}");
+    let activated: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(activated["path"].as_str().unwrap().ends_with("two"), "{activated}");
+    assert!(activated["lost"].is_null(), "{activated}");
+}
+
+#[test]
+fn without_loss_a_busy_copy_is_skipped() {
+    let cell = CellDirectory::new();
+    two_copies(&cell);
+    let pause = fs::File::create(cell.path("one/copy.pause")).unwrap();
+    pause.lock().unwrap();
+    second_is_activated(&cell, "backup of the copy is running");
+}
+
+#[test]
+fn without_loss_a_copy_with_unwritable_events_is_skipped() {
+    let cell = CellDirectory::new();
+    two_copies(&cell);
+    let _ = fs::remove_file(cell.path("one/events.jsonl"));
+    fs::create_dir(cell.path("one/events.jsonl")).unwrap();
+    second_is_activated(&cell, "one/events.jsonl: ");
+}
+
+#[test]
+fn a_copy_with_a_damaged_state_is_skipped() {
+    let cell = CellDirectory::new();
+    two_copies(&cell);
+    cell.write("one/copy.json", "damaged");
+    let text = cell.program_refused(&["activate", "one"]);
+    assert!(text.contains("; reseed the copy"), "{text}");
+    second_is_activated(&cell, "one");
 }

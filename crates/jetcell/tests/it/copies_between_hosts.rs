@@ -167,7 +167,12 @@ fn an_error_is_one_line_and_changes_nothing() {
         (&url, "stranger.pem", "token", "is not trusted"),
         (&by_address, "ca.pem", "token", "is not valid for the name 127.0.0.1"),
         (&unknown, "ca.pem", "token", "does not have a directory `other`; it has app"),
-        (&gone, "ca.pem", "token", "the host cannot be reached: Connection refused"),
+        (
+            &gone,
+            "ca.pem",
+            "token",
+            "the host cannot be reached: Connection refused (os error 111); start jetcell serve on that host",
+        ),
         (&url, "token", "token", "does not contain a certificate"),
         (&url, "none.pem", "token", "none.pem"),
         (&url, "ca.pem", "none", "none: "),

@@ -170,7 +170,7 @@ fn an_untestable_target_gives_one_line_and_leaves_no_files() {
     assert!(refused(&["data", "--size", "1MiB"]).contains("use at least 16.00 MiB"));
     assert!(refused(&["data", "--size", "4000TiB"]).contains("use a smaller --size"));
     assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
-    assert!(refused(&["data", "--duration", "0"]).contains("as a step duration"));
+    assert!(refused(&["data", "--duration", "0"]).contains("is out of range; use a value from 10ms to "));
     assert!(refused(&["none", "data"]).starts_with("none does not exist; "));
 }
 

@@ -288,6 +288,49 @@ fn a_recording_survives_a_busy_meter_and_ends_with_its_program() {
     assert!(lines[1].ends_with("; install the package ipmitool"), "{stderr}");
 }
 
+/// Writes a program `ipmitool` that removes itself after four readings. Returns the search path for it.
+fn failing_ipmitool(cell: &CellDirectory) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    cell.make_dir("bin");
+    let _ = fs::remove_file(cell.path("calls"));
+    let program = cell.write(
+        "bin/ipmitool",
+        "#!/bin/sh\necho >> calls\ntest $(wc -l < calls) -ge 4 && rm \"$0\"\n\
+         echo '    Instantaneous power reading:     212 Watts'\n",
+    );
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:/usr/bin:/bin", cell.path("bin").display())
+}
+
+#[test]
+fn a_meter_that_fails_permanently_is_reported_at_once() {
+    let cell = CellDirectory::new();
+    let path = failing_ipmitool(&cell);
+    let words = ["power", "record", "--meter", "ipmi", "--output", "p.csv", "--interval", "100ms", "--"];
+    let command = ["sh", "-c", "sleep 2; echo the command exits >&2"];
+    let output = cell.program(&[&words[..], &command].concat()).env("PATH", path).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(2), 2), "{stderr}");
+    assert!(
+        lines[0].ends_with("; install the package ipmitool; waiting for the command to exit"),
+        "{stderr}"
+    );
+    assert_eq!(lines[1], "the command exits");
+}
+
+#[test]
+fn the_readings_before_a_failure_of_the_meter_are_kept() {
+    let cell = CellDirectory::with_limits();
+    let path = failing_ipmitool(&cell);
+    let words = ["--config", "wide.toml", "--dir", "d", "--duration", "2s", "--output", "out"];
+    let mut command = cell.command(&[&words[..], &["--quiet", "--power-meter", "ipmi"]].concat());
+    let output = command.env("PATH", path).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("the result does not contain energy values: meter ipmi: "), "{stderr}");
+    assert!(fs::read_to_string(cell.path("out/power.csv")).unwrap().lines().count() >= 4, "{stderr}");
+}
+
 /// Runs the list in the documentation, and compares the result with values that were recomputed from the source.
 #[test]
 fn a_published_comparison_is_reproduced_exactly_with_errors() {

@@ -94,7 +94,7 @@ fn east_asian_names_fit_the_terminal() {
     }
     let Some(text) = on_terminal(&cell, 50, &["check", &name], None) else { return };
     let widest = plain(&text).lines().map(jetcell_input::columns).max();
-    assert!(widest <= Some(50), "{text}");
+    assert!(widest.is_some_and(|widest| (40..=50).contains(&widest)), "{text}");
 }
 
 #[test]

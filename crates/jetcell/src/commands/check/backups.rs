@@ -39,7 +39,7 @@ pub fn is_metadata_file(path: &Path) -> bool {
 /// Options for checking a backup.
 pub struct BackupCheckOptions {
     pub subset: Option<VerificationSubset>,
-    pub only_new: bool,
+    pub only_unverified: bool,
     pub throttle: Option<CheckThrottle>,
     pub json: bool,
     pub cancel: Cancellation,
@@ -47,17 +47,17 @@ pub struct BackupCheckOptions {
 
 /// Verifies a backup, and prints the result.
 pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
-    let BackupCheckOptions { subset, only_new, throttle, json, .. } = *options;
+    let BackupCheckOptions { subset, only_unverified, throttle, json, .. } = *options;
     let rate = match throttle {
         Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteRate(rate)),
         Some(CheckThrottle::Pause(_)) => {
             return Err(CommandError::new("a pause cannot be used with backups")
-                .advise("specify a rate such as 20MB/s"));
+                .advise("use --rate, for example --rate 20MB/s"));
         }
         None => None,
     };
     let (progress, pace) = TransferProgress::with_cancel("Backup", rate, options.cancel.clone());
-    let verified = verify(&vfs()?, directory, &VerifyOptions { subset, only_new, pace });
+    let verified = verify(&vfs()?, directory, &VerifyOptions { subset, only_unverified, pace });
     drop(progress);
     let verified = match verified {
         Ok(verified) => verified,

@@ -99,7 +99,7 @@ impl CheckArgs {
         cancel_on_signals(&cancel)?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
-            only_new: self.unverified,
+            only_unverified: self.unverified,
             throttle: self.throttle(),
             json: self.json,
             cancel: cancel.clone(),
@@ -195,7 +195,11 @@ impl CheckArgs {
             CheckOutcome::Unreadable if report.format != EseFileKind::Unknown => CommandOutcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
                 for finding in &report.findings {
-                    let error = CommandError::new(&finding.message).context(report.path.display());
+                    let error = match &report.io_error {
+                        Some(error) => CommandError::from(error.clone()),
+                        None => CommandError::new(finding.message.as_str()),
+                    };
+                    let error = error.context(report.path.display());
                     if report.foreign { error.advise("specify such a file") } else { error }.print();
                 }
                 CommandOutcome::CouldNotRun

@@ -5,16 +5,17 @@ use std::path::Path;
 use jetcell_lab::drive::DriveTest;
 use jetcell_lab::drives::{DriveEntry, DriveList, DriveSummary, MailLoad, RunFigures};
 use jetcell_power::{EnergyEstimate, PowerLog};
-use jetcell_report::{StoredRun, StyledText, drives_csv, drives_html, drives_markdown, drives_text};
+use jetcell_report::{StoredRun, drives_csv, drives_html, drives_markdown, drives_text};
 use jetcell_workload::result::RunResult;
 
-use super::ComparisonFormat;
+use super::{ComparisonFormat, ComparisonOutput};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::shared::json::json;
 use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
-pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandResult<StyledText> {
+pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandResult<ComparisonOutput> {
     let list = DriveList::read(path)?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
     let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
@@ -32,14 +33,11 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandRe
             .advise("add disk_test, run, mail_load, [[measured]] or [[advantage]]"));
     }
     Ok(match format {
-        ComparisonFormat::Text => drives_text(&summary, console::width()),
-        ComparisonFormat::Html => drives_html(&summary).into(),
-        ComparisonFormat::Markdown => drives_markdown(&summary).into(),
-        ComparisonFormat::Csv => drives_csv(&summary).into(),
-        ComparisonFormat::Json => {
-            let text = jetcell_input::json_pretty(&summary);
-            (text.context("the comparison is not valid JSON")? + "\n").into()
-        }
+        ComparisonFormat::Text => ComparisonOutput::Terminal(drives_text(&summary, console::width())),
+        ComparisonFormat::Html => ComparisonOutput::File(drives_html(&summary)),
+        ComparisonFormat::Markdown => ComparisonOutput::File(drives_markdown(&summary)),
+        ComparisonFormat::Csv => ComparisonOutput::File(drives_csv(&summary)),
+        ComparisonFormat::Json => ComparisonOutput::File(json(&summary)),
     })
 }
 

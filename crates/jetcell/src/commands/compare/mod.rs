@@ -74,6 +74,12 @@ enum ComparisonFormat {
     Json,
 }
 
+/// A comparison in one of the formats. Only human-readable text has colours, and is wrapped.
+enum ComparisonOutput {
+    Terminal(StyledText),
+    File(String),
+}
+
 impl CompareArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
@@ -97,25 +103,32 @@ impl CompareArgs {
         check_same_kind(&runs)?;
         let comparison = RunComparison::new(&runs, base);
         let text = match self.format {
-            ComparisonFormat::Text => comparison::text(&comparison, console::width()),
-            ComparisonFormat::Html => comparison::html(&comparison).into(),
-            ComparisonFormat::Markdown => comparison::markdown(&comparison).into(),
-            ComparisonFormat::Csv => comparison::csv(&comparison).into(),
-            ComparisonFormat::Json => comparison::json(&comparison).into(),
+            ComparisonFormat::Text => {
+                ComparisonOutput::Terminal(comparison::text(&comparison, console::width()))
+            }
+            ComparisonFormat::Html => ComparisonOutput::File(comparison::html(&comparison)),
+            ComparisonFormat::Markdown => ComparisonOutput::File(comparison::markdown(&comparison)),
+            ComparisonFormat::Csv => ComparisonOutput::File(comparison::csv(&comparison)),
+            ComparisonFormat::Json => ComparisonOutput::File(comparison::json(&comparison)),
         };
         self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
         Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn write_output(&self, text: StyledText) -> CommandResult<()> {
-        match &self.output {
-            Some(path) => {
-                replace_output(path, text.as_str())
-                    .context(format_args!("{}: cannot be written", path.display()))?;
+    fn write_output(&self, output: ComparisonOutput) -> CommandResult<()> {
+        match (&self.output, output) {
+            (Some(path), output) => {
+                let text = match &output {
+                    ComparisonOutput::Terminal(text) => text.as_str(),
+                    ComparisonOutput::File(text) => text,
+                };
+                replace_output(path, text).context(format_args!("{}: cannot be written", path.display()))?;
             }
-            None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
-            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text.as_str()),
+            (None, ComparisonOutput::Terminal(text)) => console::print_wrapped(text),
+            (None, ComparisonOutput::File(text)) => {
+                console::print_json_or_lines(self.format == ComparisonFormat::Json, &text);
+            }
         }
         Ok(())
     }
@@ -167,15 +180,15 @@ fn check_same_kind(runs: &[(String, StoredRun)]) -> CommandResult<()> {
 /// Returns the directories of the runs. Fails unless there are at least two runs and all are different.
 fn directories(runs: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
     if runs.len() < 2 {
-        return Err(
-            CommandError::new("a comparison needs two or more runs").advise("`jetcell report` shows one")
-        );
+        return Err(CommandError::new("a comparison needs two or more runs")
+            .advise("add another run, or show one run with jetcell report"));
     }
     if runs.len() > MAX_RUNS {
         return Err(CommandError::new(format_args!(
             "{} runs: at most {MAX_RUNS} can be compared",
             runs.len()
-        )));
+        ))
+        .advise("specify fewer runs"));
     }
     let mut real: Vec<PathBuf> = Vec::new();
     let mut directories = Vec::new();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_input::OptionValueError;
+use jetcell_input::quantity::within;
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{TestedDirectory, TurnLimits, compare};
 use jetcell_lab::fragmentation::{
@@ -19,7 +20,8 @@ use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{LoadTurns, json, load_options};
+use crate::shared::json::json;
+use crate::shared::load_turns::{LoadTurns, load_options};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -77,9 +79,13 @@ pub struct FragmentationExperimentArgs {
 }
 
 fn piece(text: &str) -> Result<ByteSize, OptionValueError> {
-    let size: Option<ByteSize> = text.parse().ok();
-    size.filter(|size| (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096))
-        .ok_or_else(|| OptionValueError::unparsable(text, "a size", "use a multiple of 4KiB, up to 1GiB"))
+    let advice = "use a multiple of 4KiB";
+    let size = within(ByteSize(4 << 10)..=ByteSize(1 << 30))(text)
+        .map_err(|error| OptionValueError::new(error, advice))?;
+    if !size.0.is_multiple_of(4096) {
+        return Err(OptionValueError::new(format_args!("{size} is not a multiple of 4KiB"), advice));
+    }
+    Ok(size)
 }
 
 impl FragmentationExperimentArgs {
@@ -119,7 +125,7 @@ impl FragmentationExperimentArgs {
                 scattered.pieces, contiguous.pieces
             );
             let error = CommandError::new(what).context(self.directory.display());
-            return Err(error.advise("the files cannot be compared"));
+            return Err(error.advise("use another file system, or a smaller --piece"));
         }
         let most = self.repeat.into();
         let limits = TurnLimits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
@@ -164,8 +170,12 @@ fn database(directory: &Path) -> CommandResult<PathBuf> {
         find_databases(directory).context(format_args!("{} cannot be searched", directory.display()))?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
-        (_, more) => Err(CommandError::new(format_args!("{} databases", more + 1))
-            .context(directory.display())
-            .advise("the experiment needs a load with one database")),
+        (_, more) => {
+            let problem =
+                format_args!("{} databases, but the experiment needs a load with one database", more + 1);
+            Err(CommandError::new(problem)
+                .context(directory.display())
+                .advise("omit databases and further dirs in --config"))
+        }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
+use crate::shared::json::json;
 use crate::shared::result_directory::store;
 use crate::shared::stored_drive_result::stored_drive_test;
 
@@ -67,18 +68,12 @@ struct FragmentationOutput {
     expected: Vec<ExpectedCost>,
 }
 
-impl FragmentationOutput {
-    fn json(&self) -> String {
-        jetcell_input::json_pretty(self).expect("text and numbers can be written as JSON") + "\n"
-    }
-}
-
 impl ShowFragmentationArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let found = self.examine()?;
         let text = || fragmentation_text(&found.files, &found.expected, console::width());
-        console::print_result(self.json, || found.json(), text);
+        console::print_result(self.json, || json(&found), text);
         Ok(CommandOutcome::Good)
     }
 
@@ -117,7 +112,7 @@ impl ShowFragmentationArgs {
         if let Some(output) = &self.output {
             let html = fragmentation_html(&found.files, &found.expected);
             let markdown = fragmentation_markdown(&found.files, &found.expected);
-            store(output, &html, &markdown, &found.json())?;
+            store(output, &html, &markdown, &json(&found))?;
         }
         Ok(found)
     }

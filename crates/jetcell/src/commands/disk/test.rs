@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
 use jetcell_input::OptionValueError;
-use jetcell_input::quantity::{positive, within};
+use jetcell_input::quantity::{QuantityError, positive, within};
 use jetcell_input::time::format_duration;
 use jetcell_lab::drive::{
     DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
@@ -25,7 +25,7 @@ use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directori
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::first_mistake;
+use crate::shared::json::json;
 use crate::shared::result_directory::store;
 use crate::shared::tariff::above_zero;
 
@@ -140,10 +140,9 @@ fn step(text: &str) -> Result<String, OptionValueError> {
     }
 }
 
-fn step_duration(text: &str) -> Result<TimeSpan, OptionValueError> {
+fn step_duration(text: &str) -> Result<TimeSpan, QuantityError> {
     let limits = TimeSpan(Duration::from_millis(10))..=TimeSpan(Duration::from_secs(24 * 3600));
     within(limits)(text)
-        .map_err(|_| OptionValueError::unparsable(text, "a step duration", "use a time between 10ms and 24h"))
 }
 
 impl DiskTestArgs {
@@ -212,7 +211,7 @@ impl MeasurementOptions {
         let cancel = Cancellation::default();
         cancel_on_signals(&cancel)?;
         let mut paths = targets.to_vec();
-        let arrays = resolve_array_directories(&mut paths).map_err(first_mistake)?;
+        let arrays = resolve_array_directories(&mut paths)?;
         let volumes = ArrayVolumes::mount(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
         let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
@@ -268,10 +267,6 @@ impl MeasurementOptions {
 
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
-}
-
-fn json(result: &DriveTest) -> String {
-    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
 /// Progress output on stderr: a single updated line on a terminal, otherwise periodic lines.

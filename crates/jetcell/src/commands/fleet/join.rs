@@ -131,7 +131,7 @@ impl FleetJoinArgs {
         let left = join(&bus, &mut session, &mut work, &interrupted);
         drop(work);
         watcher.finish();
-        print_result(left, own)
+        report_session_end(left, own)
     }
 }
 
@@ -154,7 +154,7 @@ fn connect(access: &NatsAccess, session: &HostSession, interrupted: &Cancellatio
 }
 
 /// Prints the result of the test and returns the outcome.
-fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> CommandResult {
+fn report_session_end(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> CommandResult {
     if let Some((_, reason, output)) = &own {
         console::print_note(&format!("This host: {reason}; results in {}", output.display()));
     }

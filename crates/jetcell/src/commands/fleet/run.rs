@@ -131,8 +131,7 @@ impl FleetRunArgs {
         let (now, epoch) = (clocks.steady_ns(), random_token());
         let mut coordinator = match saved {
             Some(saved) => {
-                let resumed = Coordinator::resume(config, PROGRAM_VERSION, saved, epoch, now)
-                    .map_err(CommandError::new)?;
+                let resumed = Coordinator::resume(config, PROGRAM_VERSION, saved, epoch, now)?;
                 store.show_message("The interrupted run continues.");
                 resumed
             }
@@ -186,7 +185,7 @@ impl FleetRunArgs {
         drop(server);
         if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
             store.abandon();
-            return Err(CommandError::new(reason));
+            return Err(CommandError::new(reason.as_str()));
         }
         store.finish(coordinator)
     }

@@ -194,14 +194,13 @@ impl CoordinatorBackend for FleetStore {
         let path = self.output.join(STATE);
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
         let written = create_private_directory(&self.directory).and_then(|()| replace_output(&path, &text));
-        if let Err(error) = &written
-            && !self.failed
+        let had_failed = std::mem::replace(&mut self.failed, written.is_err());
+        if let Err(error) = written
+            && !had_failed
         {
-            CommandError::new(format_args!("{}: cannot be written: {error}", path.display()))
-                .advise("the run continues, but a restarted coordinator cannot resume it; free some space")
-                .print();
+            let context = "cannot be written, so a restarted coordinator cannot resume the run";
+            CommandError::from(error).context(format_args!("{}: {context}", path.display())).print();
         }
-        self.failed = written.is_err();
     }
 
     fn report(&mut self, news: &FleetEvent, fleet: &Coordinator) {

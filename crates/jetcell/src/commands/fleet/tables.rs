@@ -2,8 +2,7 @@
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
 use jetcell_input::number::{decimal, grouped, human_bytes, signed, significant};
-use jetcell_input::printable;
-use jetcell_report::{Digits, ReportCell, ReportTable, StyledText, Tone, table_text, wrap_styled};
+use jetcell_report::{Digits, ReportCell, ReportTable, StyledText, Tone, outcome_line, table_text};
 use jetcell_workload::RuleState;
 use jetcell_workload::result::StandaloneLoad;
 
@@ -24,8 +23,7 @@ pub fn verdict_line(result: &FleetResult, width: usize) -> StyledText {
         FleetVerdict::Fail | FleetVerdict::Invalid => Tone::Bad,
         FleetVerdict::Incomplete => Tone::Warning,
     };
-    let mark = StyledText::new().with(verdict(result), tone).with(": ", Tone::Neutral);
-    wrap_styled(mark, &*printable(&result.reason), width)
+    outcome_line(verdict(result), tone, &result.reason, width)
 }
 
 /// Formats a report for a terminal with the given width.

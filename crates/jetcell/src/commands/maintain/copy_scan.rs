@@ -8,13 +8,13 @@ use ese_engine::EventSink;
 use jetcell_copies::{CopyScanOptions, CopyScanProgress, CopyState, ScannedDatabase, scan_copy};
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
 use jetcell_vfs::Vfs;
-use jetcell_workload::EventFile;
 use serde_json::json;
 
 use super::{MaintainArgs, MaintainTaskName};
 use crate::commands::copies::scan_json;
 use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::open_events;
 
 /// Returns the copy to scan, or `None` if the paths belong to an instance.
 pub(super) fn copy_to_scan<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> CommandResult<Option<&'p Path>> {
@@ -47,7 +47,7 @@ impl MaintainArgs {
         self.scan()?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
-        let events = EventFile::open(directory, true).context(directory.join("events.jsonl").display())?;
+        let events = open_events(directory)?;
         let options = CopyScanOptions {
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
             throttle: self.throttle(),

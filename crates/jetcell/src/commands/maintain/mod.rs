@@ -17,15 +17,13 @@ use ese_format::LogPosition;
 use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::parent_directory;
-use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::output::DatabaseMaintenanceResult;
 use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
 use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandContext, CommandError, CommandResult};
-use crate::shared::files::vfs;
-use crate::shared::files::{files, log_directory};
+use crate::outcome::{CommandError, CommandResult};
+use crate::shared::files::{files, log_directory, open_events, vfs};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -197,7 +195,7 @@ impl MaintainArgs {
         check_not_in_use(databases.chain([lock.as_path()]), false)?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
-        let events = EventFile::open(&directory, true).context(directory.join("events.jsonl").display())?;
+        let events = open_events(&directory)?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
         of_instance.base_name = set.base_name;
         of_instance.log_names = set.log_names;

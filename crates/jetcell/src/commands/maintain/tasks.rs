@@ -124,7 +124,7 @@ pub(super) struct MaintainedDatabase {
 
 impl MaintainedDatabase {
     fn record_failure(&mut self, failure: CommandError) {
-        let failure = failure.advise("the same command resumes the work on this database");
+        let failure = failure.add_advice("the same command resumes the work on this database");
         failure.print();
         self.failure = Some(failure.full_text());
     }
@@ -293,7 +293,7 @@ fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &Ca
             // same disk wait for their turn.
             if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                 end_tasks(&one.database);
-                one.record_failure(CommandError::new(what));
+                one.record_failure(CommandError::new(what.as_str()));
                 continue;
             }
             for state in states.iter().filter(|state| state.running) {

@@ -77,8 +77,7 @@ impl RecordPowerArgs {
             if stop || began.elapsed() >= next {
                 next = began.elapsed() + interval;
                 if let Err(error) = recording.read() {
-                    running.wait_for_exit()?;
-                    return Err(error);
+                    return Ok(self.wait_after_failure(&mut running, error));
                 }
             }
             if stop {
@@ -88,10 +87,21 @@ impl RecordPowerArgs {
         }
     }
 
+    /// Prints the failure of the meter immediately, because the command may run for hours.
+    fn wait_after_failure(&self, running: &mut RecordedCommand, error: CommandError) -> CommandOutcome {
+        let is_running = running.exit_status().is_ok_and(|status| status.is_none()) && running.0.is_some();
+        let error = if is_running { error.add_advice("waiting for the command to exit") } else { error };
+        let outcome = error.print();
+        if let Err(error) = running.wait_for_exit() {
+            error.print();
+        }
+        outcome
+    }
+
     fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandResult {
         if failures > 0 {
             let error = CommandError::new(format_args!("{}: {failures} readings failed", self.meter));
-            return Err(error.advise(format!("{} has gaps", self.output.display())));
+            return Err(error.advise(format!("check the meter; {} has gaps", self.output.display())));
         }
         Ok(match end.map(|status| status.code()) {
             None | Some(Some(0)) => CommandOutcome::Good,

@@ -164,7 +164,7 @@ impl ArrayDirectory {
         let stored = StoredMembers { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
         let shown = self.path.join(STATE_FILE);
         let context = format!("{}: cannot be written", shown.display());
-        let text = toml::to_string(&stored).map_err(CommandError::new).context(&context)?;
+        let text = toml::to_string(&stored).context(&context)?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
         replace_output(&shown, format!("{head}{text}")).context(context)
     }
@@ -179,11 +179,6 @@ impl ArrayDirectory {
 /// Returns a member that is locked by a process, which means that this process has the array open.
 pub fn find_locked_member(members: &[PathBuf]) -> Option<&PathBuf> {
     members.iter().find(|path| is_locked(path).unwrap_or(false))
-}
-
-/// Converts a path to an absolute path, which remains valid for commands that are run in other directories.
-pub fn absolute(path: &Path) -> CommandResult<PathBuf> {
-    std::path::absolute(path).context(path.display())
 }
 
 #[cfg(test)]

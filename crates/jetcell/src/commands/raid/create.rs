@@ -11,13 +11,13 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
-use super::array_directory::{ArrayDirectory, absolute};
+use super::array_directory::ArrayDirectory;
 use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::running_array::{ArrayEventSeverity, add_event};
 use super::simulated_drive::SimulatedDriveOptions;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::vfs;
+use crate::shared::files::{absolute, vfs};
 
 const EXAMPLES: &str = "\
 Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16 data

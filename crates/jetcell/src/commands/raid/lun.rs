@@ -10,7 +10,6 @@ use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::array_directory::absolute;
 use super::content::{ArrayContent, RunningContent, log_options};
 use super::maintainer::{MIN_PAUSE, maintenance_throttle};
 use super::member_file::is_link_to_file;
@@ -18,6 +17,7 @@ use super::operation_context::{OperationContext, OperationResult};
 use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions, RunningArray};
 use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::shared::files::absolute;
 
 /// Commands for LUNs of an array.
 #[derive(Subcommand)]

@@ -177,7 +177,7 @@ fn monitor_rebuild(
     let began = Instant::now();
     let lost_before = beside.rows_lost();
     let mut pace = ZonePace::start(on, None);
-    let look = || -> CommandResult<RebuildProgress> {
+    let read_progress = || -> CommandResult<RebuildProgress> {
         on.with_array(|array| {
             if array.status().state == ArrayState::Stopped {
                 // If the array has stopped, this returns the error that stopped it.
@@ -187,11 +187,11 @@ fn monitor_rebuild(
         })
     };
     beside.set_rate(rate.map(|rate| rate.0));
-    let mut progress = look()?;
+    let mut progress = read_progress()?;
     while !progress.is_complete() && !pace.is_cancelled() {
         on.pace.cancel.sleep(WATCH_INTERVAL);
         let before = progress;
-        progress = look()?;
+        progress = read_progress()?;
         pace.advance_to(&before, &progress);
     }
     Ok(RebuildResult {

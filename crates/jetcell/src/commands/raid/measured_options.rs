@@ -53,10 +53,10 @@ impl MeasuredOptions {
         let raid = match (layout.level, layout.slots) {
             (RaidLevel::Raid0, _) => {
                 return Err(CommandError::new(format_args!(
-                    "{}: a raid0 array loses data if any drive fails",
+                    "{}: no model is available for raid0, which loses data if any drive fails",
                     array.display()
                 ))
-                .advise("no model is available"));
+                .advise("specify an array of another level"));
             }
             (RaidLevel::Mirror, 2) | (RaidLevel::Raid10 { copies: 2 }, _) => RaidType::Raid10,
             (RaidLevel::Mirror | RaidLevel::Raid10 { .. }, _) => RaidType::Mirror3,

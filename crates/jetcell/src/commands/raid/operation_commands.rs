@@ -43,7 +43,7 @@ impl ArrayStartOptions {
             None => self.perform_in_process(&request, pace)?,
         };
         drop(shown);
-        console::print_result(json, || &answer.json, || answer.text.clone());
+        console::print_result(json, || &answer.json, || answer.text);
         Ok(if answer.is_good { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 

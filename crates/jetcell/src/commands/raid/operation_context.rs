@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::running_array::{ArrayEventSeverity, ArrayFiles};
 use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::shared::files::absolute;
 
 /// Exclusive access to an array, either directly or through the LUN layer above it.
 pub enum ArrayGuard<'a> {
@@ -177,7 +178,7 @@ impl OperationContext<'_> {
 
     /// Resolves a path relative to the user's working directory.
     pub fn resolve_path(&self, path: &Path) -> CommandResult<PathBuf> {
-        super::array_directory::absolute(&self.directory.join(path))
+        absolute(&self.directory.join(path))
     }
 
     /// Returns the slot of a member. The member is given as its path or its slot number.

@@ -76,13 +76,10 @@ impl ArrayStartOptions {
             None => vfs.clone(),
         };
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
-            ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => CommandError::new(format_args!(
-                "{}: the array was not shut down cleanly, and {missing} of its members are missing",
-                self.array.display()
-            ))
-            .advise(
-                "reconnect the members, or start the array once with jetcell raid serve --start-degraded",
-            ),
+            ArrayError::Refused(ArrayRefusal::DirtyDegraded { .. }) => with_array_name(&self.array, error)
+                .advise(
+                    "reconnect the members, or start the array once with jetcell raid serve --start-degraded",
+                ),
             error => with_array_name(&self.array, error),
         })?;
         LunVolume::clear_torn_rows(&mut array).map_err(|error| with_array_name(&self.array, error))?;

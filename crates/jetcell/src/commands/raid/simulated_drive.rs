@@ -68,7 +68,7 @@ impl SimulatedDriveOptions {
                 self.drive.name(),
                 self.drive.capacity() / 1_000_000_000
             ))
-            .advise("a smaller member has the seek times of the whole drive")),
+            .advise("use a smaller --size; the seek times remain those of the whole drive")),
             _ => Ok(()),
         }
     }

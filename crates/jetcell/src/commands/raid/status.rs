@@ -63,13 +63,14 @@ impl ArrayStatusArgs {
         let vfs = vfs()?;
         let mut first: Option<StatusSnapshot> = None;
         loop {
-            let look = StatusSnapshot::read(&vfs, &self.array)?;
-            let rates = first.as_ref().map(|first| look.rates_since(first));
-            let print =
-                || console::print_result(self.json, || look.as_json(), || look.as_text(rates.as_ref()));
+            let snapshot = StatusSnapshot::read(&vfs, &self.array)?;
+            let rates = first.as_ref().map(|first| snapshot.rates_since(first));
+            let print = || {
+                console::print_result(self.json, || snapshot.as_json(), || snapshot.as_text(rates.as_ref()));
+            };
             if !self.watch {
                 print();
-                return Ok(match look.examination.state {
+                return Ok(match snapshot.examination.state {
                     ArrayState::Optimal => CommandOutcome::Good,
                     _ => CommandOutcome::Findings,
                 });
@@ -78,7 +79,7 @@ impl ArrayStatusArgs {
                 console::print_unescaped("\u{1b}[H\u{1b}[J");
             }
             print();
-            first.get_or_insert(look);
+            first.get_or_insert(snapshot);
             std::thread::sleep(self.interval.0.max(Duration::from_millis(100)));
         }
     }

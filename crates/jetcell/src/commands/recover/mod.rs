@@ -16,7 +16,7 @@ use ese_engine::{
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{OpenMode, OverlayVfs, Vfs};
 
 use self::options::mapping;
 use self::report::{
@@ -26,7 +26,7 @@ use self::working_set::WorkingSet;
 use crate::console;
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{files, log_directory};
+use crate::shared::files::{files, log_directory, vfs};
 use crate::shared::replay_end::{ReplayEnd, until};
 
 const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
@@ -36,8 +36,8 @@ Examples:
   jetcell recover --dry-run /evidence/sru                  which logs would be replayed, and which are missing
   jetcell recover /evidence/sru --into sru-recovered       makes a copy, and recovers the databases in it
   jetcell recover logs/ mail.edb --map 'D:\Mail\db1.edb=mail.edb' --into recovered
-  jetcell recover /evidence/sru --until 5B --into before   the state at the end of generation 5B
-  jetcell recover /evidence/sru --until 2026-11-23T08:00:00Z --keep-dirty --into before
+  jetcell recover logs/ old.edb --until 5B --into before   the state at the end of generation 5B, from an older copy of the database
+  jetcell recover logs/ old.edb --until 2026-11-23T08:00:00Z --keep-dirty --into before
   jetcell recover --in-place /var/lib/app/logs             changes the files themselves
   jetcell recover --json /evidence/sru --into out | jq .databases
 
@@ -109,8 +109,7 @@ impl RecoverArgs {
                 CommandError::new("--until truncates the log").advise("use a copy (--into) or --keep-dirty")
             );
         }
-        let vfs = RealVfs::new(RealOptions::default()).context("cannot read files")?;
-        let vfs: Arc<dyn Vfs> = Arc::new(vfs);
+        let vfs = vfs()?;
         let prepared = self.prepare(&vfs)?;
         let mut report = RecoveryReport {
             dry_run: self.dry_run,
@@ -150,17 +149,15 @@ impl RecoverArgs {
         let mut plan = set.plan(until);
         let mut lost = Vec::new();
         if let Some((path, first, last)) = plan.required.take() {
-            return Err(CommandError::from(Error::LogsMissing { path, required: (first, last) }));
+            return Err(Error::LogsMissing { path, required: (first, last) }.into());
         }
         let newest = |plan: &RecoveryPlan| plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
         let stored = set.logs.last_key_value().map_or(Generation(0), |(last, _)| *last);
         if let Some(generation) = plan.missing.take() {
             if !self.allow_loss || plan.logs.is_empty() {
-                if let Some(error) = foreign_log(&set, &plan, generation) {
-                    return Err(CommandError::from(error));
-                }
-                let directory = self.paths.first().cloned().unwrap_or_default();
-                return Err(CommandError::from(Error::LogMissing { path: directory, generation }));
+                let path = self.paths.first().cloned().unwrap_or_default();
+                let missing = Error::LogMissing { path, generation };
+                return Err(recovery_error(foreign_log(&set, &plan, generation).unwrap_or(missing)));
             }
             lost.push(LostGenerations {
                 first: generation.0,
@@ -171,7 +168,7 @@ impl RecoverArgs {
             let first = newest(&plan).next();
             if !self.allow_loss {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
-                return Err(CommandError::from(Error::CommittedLogsMissing {
+                return Err(recovery_error(Error::CommittedLogsMissing {
                     path,
                     committed: (first, committed),
                 }));
@@ -183,21 +180,21 @@ impl RecoverArgs {
                 Ok(creates) => break creates,
                 Err(error) => error,
             };
-            let Error::Log { position, .. } = &error else { return Err(CommandError::from(error)) };
+            let Error::Log { position, .. } = &error else { return Err(recovery_error(error)) };
             let bad = position.generation;
             let needed = |path: &&ese_engine::DiscoveredDatabase| {
                 path.header.state == DatabaseState::DirtyShutdown && path.header.gen_max_required >= bad
             };
             let first = plan.logs.first().map_or(Generation(0), |(first, _)| *first);
             if !self.allow_loss || bad <= first || set.databases.iter().any(|database| needed(&database)) {
-                return Err(CommandError::from(error));
+                return Err(recovery_error(error));
             }
             lost.clear();
             lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.to_string() });
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
         if set.databases.is_empty() && !creates {
-            return Err(CommandError::from(no_database(&plan)));
+            return Err(recovery_error(no_database(&plan)));
         }
         Ok(PreparedRecovery { set, plan, until, lost })
     }
@@ -219,7 +216,7 @@ impl RecoverArgs {
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
             progress("running a trial recovery without changes");
-            self.run_replay(&trial, set, &work, *until)?;
+            self.run_replay(&trial, set, &work, *until).map_err(recovery_error)?;
         }
         let mut work = if self.in_place {
             WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?
@@ -227,7 +224,7 @@ impl RecoverArgs {
             let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
             WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
         };
-        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until)?;
+        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(recovery_error)?;
         work.keep(set.base_name)?;
         report.directory = Some(work.directory.clone());
         report.position = Some(replayed.position.to_string());
@@ -293,6 +290,20 @@ impl RecoverArgs {
             first.with_file_name(name)
         })
     }
+}
+
+/// Returns the error of a recovery, with advice about the options of this command.
+fn recovery_error(error: Error) -> CommandError {
+    let advice = match &error {
+        Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
+            "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
+        }
+        Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
+            "use --map OLD=NEW to specify the location of a database"
+        }
+        _ => return error.into(),
+    };
+    CommandError::from(error).advise(advice)
 }
 
 /// Prints the current step if stderr is a terminal.

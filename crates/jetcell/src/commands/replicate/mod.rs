@@ -18,14 +18,14 @@ use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::Vfs;
-use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies;
 use crate::console;
 use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::open_events;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -144,7 +144,7 @@ impl ReplicateArgs {
         if is_seeded {
             cancel_on_signals(&cancel)?;
         }
-        let events = EventFile::open(&self.to, true).context(self.to.join("events.jsonl").display())?;
+        let events = open_events(&self.to)?;
         let events: Arc<dyn EventSink> = Arc::new(events);
         let options = ReplayOptions {
             keep_instance: self.keep_instance,

@@ -115,7 +115,7 @@ impl SizeArgs {
                 .context(format_args!("--html {} cannot be written", target.display()))?;
         }
         if self.json {
-            return as_json(&sized).context("not JSON");
+            return as_json(&sized).context("could not write the result as JSON");
         }
         if self.csv {
             return Ok(table_csv(&tables::designs(&sized)));

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLunVolume, Volume};
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, create_private_directory};
+use jetcell_workload::TestKind;
 use jetcell_workload::measurement::ArrayCounters;
-use jetcell_workload::{ConfigurationError, TestKind};
 use serde_json::json;
 
 use crate::commands::raid::{
@@ -23,16 +23,13 @@ use crate::outcome::{CommandContext, CommandError, CommandResult};
 const ARRAY_PREFIX: &str = "array:";
 
 /// Replaces each `array:NAME` with the absolute path of the directory, and returns these paths.
-pub fn resolve_array_directories(
-    directories: &mut [PathBuf],
-) -> Result<Vec<PathBuf>, Vec<ConfigurationError>> {
+pub fn resolve_array_directories(directories: &mut [PathBuf]) -> CommandResult<Vec<PathBuf>> {
     let mut arrays = vec![];
     for directory in directories {
         let Some(name) = directory.to_str().and_then(|text| text.strip_prefix(ARRAY_PREFIX)) else {
             continue;
         };
-        let path = std::path::absolute(name)
-            .map_err(|error| vec![ConfigurationError::for_io(directory.display(), error)])?;
+        let path = std::path::absolute(name).context(directory.display())?;
         arrays.push(path.clone());
         *directory = path;
     }
@@ -50,15 +47,11 @@ pub fn files_of_array(directory: &Path) -> CommandResult<Vec<PathBuf>> {
 }
 
 /// Fails for tests that copy databases through the machine's file system.
-pub fn check_test(
-    test: TestKind,
-    to: Option<&Path>,
-    arrays: &[PathBuf],
-) -> Result<(), Vec<ConfigurationError>> {
+pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> CommandResult<()> {
     if !arrays.is_empty() && (matches!(test, TestKind::Recovery | TestKind::Replication) || to.is_some()) {
-        let text = "databases on an array cannot be copied: test recovery, test replication and --to need a \
-         directory that is not on an array";
-        return Err(vec![ConfigurationError::new(text)]);
+        return Err(CommandError::new("databases on an array cannot be copied").advise(
+            "for test recovery, test replication and --to, use a directory that is not on an array",
+        ));
     }
     Ok(())
 }

@@ -28,8 +28,8 @@ Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
-  TO/Jetstress001001.edb       with --to, the backup; .partial until it is complete
-  TO/log001/E00*.log           the logs that it needs; jetcell recover --until LAST replays them
+  TO/Jetstress001001/          with --to, the backup: the database, the logs that it needs, and manifest.json;
+                               jetcell restore TO/Jetstress001001 --to DIR restores it
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
 Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately.";

@@ -1,5 +1,4 @@
-//! The tests that run the mail load: builds a profile from the options, runs it and reports the result. One generic
-//! type implements all of them.
+//! Tests with the mail load. One generic type builds the profile from the options, runs it and reports the result.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -120,6 +119,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         let errors = |mistakes: Vec<ConfigurationError>| -> Vec<CommandError> {
             mistakes.into_iter().map(CommandError::from).collect()
         };
+        let one = |error| vec![error];
         let file = match &self.config {
             Some(path) => TestConfiguration::read(path, T::KIND, &self.options.options).map_err(errors)?,
             None => TestConfiguration::default(),
@@ -128,9 +128,9 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
-        let mut arrays = array_volumes::resolve_array_directories(&mut options.dirs).map_err(errors)?;
-        arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs).map_err(errors)?);
-        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays).map_err(errors)?;
+        let mut arrays = array_volumes::resolve_array_directories(&mut options.dirs).map_err(one)?;
+        arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs).map_err(one)?);
+        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays).map_err(one)?;
         let options = with_interrupted_options(options, T::KIND).map_err(|refusal| vec![refusal.into()])?;
         let profile = options.resolve_for(T::KIND).map_err(errors)?;
         file.notes.iter().for_each(|note| console::print_note(note));

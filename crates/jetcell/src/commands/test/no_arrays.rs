@@ -5,23 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_vfs::Vfs;
+use jetcell_workload::TestKind;
 use jetcell_workload::measurement::ArrayCounters;
-use jetcell_workload::{ConfigurationError, TestKind};
 
 use crate::disabled_command::disabled_feature_error;
 use crate::outcome::CommandResult;
 
 /// Fails if a directory names an array.
-pub fn resolve_array_directories(
-    directories: &mut [PathBuf],
-) -> Result<Vec<PathBuf>, Vec<ConfigurationError>> {
+pub fn resolve_array_directories(directories: &mut [PathBuf]) -> CommandResult<Vec<PathBuf>> {
     let names_array =
         |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
     match directories.iter_mut().find(names_array) {
         None => Ok(vec![]),
         Some(directory) => {
             let what = format!("--dir {}", directory.display());
-            Err(vec![ConfigurationError::new(disabled_feature_error(&what, "arrays").full_text())])
+            Err(disabled_feature_error(&what, "arrays"))
         }
     }
 }
@@ -33,7 +31,7 @@ pub fn files_of_array(directory: &Path) -> CommandResult<Vec<PathBuf>> {
 }
 
 /// Accepts every test, because there are no arrays.
-pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Vec<ConfigurationError>> {
+pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> CommandResult<()> {
     Ok(())
 }
 

@@ -52,7 +52,8 @@ impl PowerOptions {
     pub fn start(self, measured: Duration) -> CommandResult<RunMeter> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
-                return Err(CommandError::new("--power-scope requires --power-meter or --power-log"));
+                return Err(CommandError::new("--power-scope requires --power-meter or --power-log")
+                    .advise("add one of them, or omit --power-scope"));
             }
             return Ok(RunMeter { options: self, recording: None });
         };
@@ -71,10 +72,11 @@ impl RunMeter {
         let found = match self.recording {
             Some((thread, directory)) => {
                 let kept = result.plan.output.join(POWER_LOG_FILE);
-                let copied =
-                    thread.finish().and_then(|()| copy_log(&directory.path().join(POWER_LOG_FILE), &kept));
+                let recorded = thread.finish();
+                // The readings before a failure of the meter remain useful.
+                let copied = copy_log(&directory.path().join(POWER_LOG_FILE), &kept);
                 let name = self.options.power_meter.as_ref().map(ToString::to_string).unwrap_or_default();
-                copied.and_then(|()| energy_of(&self.options, &kept, name, result))
+                recorded.and(copied).and_then(|()| energy_of(&self.options, &kept, name, result))
             }
             None => match &self.options.power_log {
                 Some(log) => energy_of(&self.options, log, log.display().to_string(), result),

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use jetcell_array::{ArrayError, ArrayRefusal};
 use jetcell_backup::Cancellation;
 use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
@@ -17,7 +18,6 @@ use jetcell_nbd::{BlockExport, ListenAddress, NbdServer, NbdServerLimits};
 use serde_json::json;
 
 use self::export::DeviceExport;
-use super::array_directory::absolute;
 use super::content::{ArrayContent, RunningContent, SharedContent, start_with_content};
 use super::control::ControlSocket;
 use super::maintainer::ArrayInUse;
@@ -26,6 +26,7 @@ use super::output_options::transfers_json;
 use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::absolute;
 
 /// Maximum time until writes to an array are committed if no client requests it.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
@@ -75,8 +76,8 @@ pub struct RaidServeArgs {
     #[arg(long)]
     forget_log: bool,
     /// Maximum number of concurrent connections
-    #[arg(long, alias = "connections", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    max_clients: u16,
+    #[arg(long, aliases = ["connections", "max-clients"], value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    max_connections: u16,
     /// Print the address as JSON
     #[arg(long)]
     json: bool,
@@ -97,10 +98,10 @@ impl RaidServeArgs {
         cancel_on_signals(&cancel)?;
         let RunningContent { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
         let (shared, devices) = self.devices(content, &name);
-        let limits = NbdServerLimits { connections: self.max_clients.into(), ..NbdServerLimits::default() };
+        let limits =
+            NbdServerLimits { connections: self.max_connections.into(), ..NbdServerLimits::default() };
         let bound = if devices.is_empty() {
-            Err(CommandError::new(format_args!("{shown}: the array has no LUN"))
-                .advise("create a LUN with jetcell raid lun create"))
+            Err(CommandError::from(ArrayError::from(ArrayRefusal::NoLuns)).context(&shown))
         } else {
             NbdServer::bind(&address, devices.clone(), limits, console::print_note)
                 .and_then(|server| server.address().map(|address| (server, address)))
@@ -150,6 +151,7 @@ impl RaidServeArgs {
         let devices = luns.into_iter().map(device).collect();
         (shared, devices)
     }
+
     /// Prints the device addresses, and records the start in the event file.
     fn announce_devices(&self, files: &mut ArrayFiles, address: &ListenAddress, devices: &[NamedDevice]) {
         let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
@@ -162,14 +164,16 @@ impl RaidServeArgs {
                 "{address}: every program that can connect to this address can read and write the array"
             ));
         }
-        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| {
-            if self.json {
-                format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() }))
-            } else {
-                format!("{uri} ({})\n", human_bytes(export.size()))
-            }
-        });
-        console::print_wrapped(lines.collect::<String>());
+        let devices = || devices.iter().zip(&uris).map(|((name, export), uri)| (name, export.size(), uri));
+        let json = || {
+            let line =
+                |(name, bytes, uri)| format!("{}\n", json!({ "uri": uri, "export": name, "bytes": bytes }));
+            devices().map(line).collect::<String>()
+        };
+        let text = || {
+            devices().map(|(_, bytes, uri)| format!("{uri} ({})\n", human_bytes(bytes))).collect::<String>()
+        };
+        console::print_result(self.json, json, text);
     }
 }
 

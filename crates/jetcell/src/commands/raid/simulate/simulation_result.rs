@@ -21,8 +21,12 @@ impl MeasuredOptions {
         let text = read_input(result, MAX_RESULT_BYTES).context(&option)?;
         let value: Value = serde_json::from_str(&text)
             .context(format_args!("{option}: not JSON"))
-            .advise("correct this line")?;
-        let no_result = || CommandError::new("not a result of jetcell raid simulate --json").context(&option);
+            .advise("specify a file with the output of jetcell raid simulate --json")?;
+        let no_result = || {
+            CommandError::new("not a result of jetcell raid simulate --json")
+                .context(&option)
+                .advise("specify a file with the output of that command")
+        };
         let (Some(layouts), Some(found)) =
             (value["config"]["layouts"].as_array(), value["layouts"].as_array())
         else {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_durability::{
-    DurabilityJournalHeader, DurabilityVerification, FailureLevel, FileWitness, Journal, OperationNumber,
-    TcpWitness, TestedStorage, Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
+    DurabilityJournalHeader, FailureLevel, FileWitness, Journal, OperationNumber, TcpWitness, TestedStorage,
+    Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
 };
 use jetcell_host::machine::DirectoryStorage;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
@@ -22,6 +22,7 @@ use self::storage::DurabilityTarget;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
+use crate::shared::json::json;
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -125,7 +126,8 @@ impl DurabilityTestArgs {
             (_, _, Some(address), Some(journal)) => self.listen(address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
             (Some(directory), None, ..) => self.write(directory),
-            _ => Err(CommandError::new("specify a directory, or use --listen with --journal")),
+            _ => Err(CommandError::new("nothing to test or to listen on")
+                .advise("specify a directory, or use --listen with --journal")),
         }
     }
 
@@ -278,7 +280,11 @@ impl DurabilityTestArgs {
         }
         let restarted = journal.begin.boot != boot_id();
         if journal.begin.level != FailureLevel::Process && !restarted && !self.same_boot {
-            return Err(CommandError::new("this machine was not restarted after the writer started, so its memory would be verified instead of the storage").advise("restart it, or use --same-boot if only the storage lost power and was mounted again"));
+            return Err(CommandError::new(
+                "this machine was not restarted after the writer started, so its memory would be verified \
+                 instead of the storage",
+            )
+            .advise("restart it, or use --same-boot if only the storage lost power and was mounted again"));
         }
         let found = tested.with_storage(|storage| {
             verify(&*storage.direct, tested.directory(), &journal).context(directory.display())
@@ -294,8 +300,4 @@ impl DurabilityTestArgs {
 
 fn boot_id() -> Option<String> {
     fs::read_to_string(BOOT_ID).ok().map(|id| id.trim().to_string())
-}
-
-fn json(found: &DurabilityVerification) -> String {
-    jetcell_input::json_pretty(found).expect("text and numbers can be written as JSON") + "\n"
 }

@@ -13,7 +13,6 @@ use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use crate::commands::test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::first_mistake;
 
 /// Free space in bytes that the writer may need.
 const MIN_FREE_SPACE: u64 = 128 << 20;
@@ -34,10 +33,16 @@ impl DurabilityTarget {
     pub fn detect(given: &Path) -> CommandResult<DurabilityTarget> {
         let shown = given.display();
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
-            return Err(CommandError::new(format_args!("{shown} is a block device, but the test writes files")).advise("create a file system on the device and specify a directory on it, or add the device to an array (jetcell raid create) and specify array:DIR"));
+            return Err(CommandError::new(format_args!(
+                "{shown} is a block device, but the test writes files"
+            ))
+            .advise(
+                "create a file system on the device and specify a directory on it, or add the device to an \
+                 array (jetcell raid create) and specify array:DIR",
+            ));
         }
         let mut paths = vec![given.to_path_buf()];
-        let is_array = !resolve_array_directories(&mut paths).map_err(first_mistake)?.is_empty();
+        let is_array = !resolve_array_directories(&mut paths)?.is_empty();
         let directory = paths.swap_remove(0);
         let directory = std::path::absolute(&directory).context(shown)?;
         let places = if is_array {

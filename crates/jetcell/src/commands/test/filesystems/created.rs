@@ -128,7 +128,7 @@ impl CreatedFilesystemOptions {
     pub fn removal_error(&self, error: &SystemError) -> CommandError {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
-        CommandError::new(error).advise(format!(
+        CommandError::new(error.to_string()).advise(format!(
             "when the file system is no longer in use, remove it with: jetcell test filesystems \
              {place}--clean-up"
         ))
@@ -137,7 +137,7 @@ impl CreatedFilesystemOptions {
     /// Returns the file systems to create, and those that this machine cannot create.
     pub fn specifications(&self) -> CommandResult<(Vec<FilesystemSpecification>, Vec<SkippedFilesystem>)> {
         let all = match &self.make_list {
-            Some(file) => FilesystemSpecification::read_list(file).map_err(CommandError::new)?,
+            Some(file) => FilesystemSpecification::read_list(file)?,
             None => {
                 let settings = |kind: &FilesystemKind| FilesystemSpecification {
                     fill_percent: self.fill,
@@ -147,7 +147,7 @@ impl CreatedFilesystemOptions {
                 self.make.iter().map(settings).collect()
             }
         };
-        check(&all).map_err(CommandError::new)?;
+        check(&all)?;
         if self.is_requested() && self.images.is_none() && self.device.is_none() {
             return Err(CommandError::new("file systems must be created on images or on a device")
                 .advise("specify --images DIR, or --device and --erase"));

@@ -22,7 +22,8 @@ use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::load_turns::{LoadTurns, json, load_options};
+use crate::shared::json::json;
+use crate::shared::load_turns::{LoadTurns, load_options};
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\

@@ -1,11 +1,13 @@
 //! Advice about errors of the operating system.
 
-use std::io;
+use std::error::Error;
 
-/// Returns what the user can do about an error of the operating system, by its Linux error number. Returns `None` if
-/// that depends on more than the error.
-pub fn os_advice(error: &io::Error) -> Option<&'static str> {
-    Some(match error.raw_os_error()? {
+use jetcell_vfs::system_error_number;
+
+/// Returns what the user can do about the first operating system error in the chain of sources, by its Linux error
+/// number. Returns `None` if that depends on more than the error.
+pub fn os_advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    Some(match system_error_number(error)? {
         2 => "specify an existing path",
         1 | 13 => "use a path that this user can access, or change its permissions",
         4 | 11 | 110 => "try again",

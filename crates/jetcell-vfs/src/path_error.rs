@@ -1,0 +1,44 @@
+//! Errors of file operations together with the path of the file.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Error of a file operation, with the path of the file. [`with_path`] creates it inside an [`io::Error`].
+#[derive(Debug)]
+pub struct PathError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl Error for PathError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Adds the path to an error. The kind and the sources of the error remain.
+pub fn with_path(path: &Path, source: io::Error) -> io::Error {
+    io::Error::new(source.kind(), PathError { path: path.to_path_buf(), source })
+}
+
+/// Returns the error number of the first operating system error in the chain of sources.
+pub fn system_error_number(error: &(dyn Error + 'static)) -> Option<i32> {
+    let shared = || error.downcast_ref::<Arc<io::Error>>().map(|error| &**error);
+    let inner = error.downcast_ref::<io::Error>().or_else(shared);
+    let number =
+        inner.and_then(|error| error.raw_os_error().or_else(|| system_error_number(error.get_ref()?)));
+    number.or_else(|| system_error_number(error.source()?))
+}
+
+#[cfg(test)]
+#[path = "path_error_tests.rs"]
+mod tests;

@@ -1,0 +1,8 @@
+//! JSON of results.
+
+use serde::Serialize;
+
+/// Formats a result as JSON with a line end.
+pub fn json(result: &impl Serialize) -> String {
+    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
+}
