@@ -66,7 +66,7 @@ pub fn command_line_error(error: &clap::Error) -> CommandError {
     CommandError::new(problem).advise(advice)
 }
 
-/// Returns the error of a value parser. Errors of this program contain the remedy, those of clap do not.
+/// Returns the error of a value parser. Errors of this program have advice, those of clap do not.
 fn value_error(error: &(dyn Error + 'static)) -> CommandError {
     macro_rules! advised {
         ($($(#[$attribute:meta])* $kind:ty),* $(,)?) => {
@@ -86,7 +86,7 @@ fn value_error(error: &(dyn Error + 'static)) -> CommandError {
         ese_engine::Error,
         jetcell_export::UnknownFormat,
         jetcell_power::MeterKindError,
-        jetcell_power::ScopeError,
+        jetcell_power::UnknownScope,
         jetcell_workload::ParseError,
         #[cfg(feature = "arrays")]
         jetcell_array::UnknownLevel,
