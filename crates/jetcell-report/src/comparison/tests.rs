@@ -218,12 +218,14 @@ fn different_settings_are_listed() {
     other.1.result.plan.cache_bytes *= 2;
     other.1.result.configuration.dirs = vec!["/elsewhere".into()];
     other.1.result.evidence.machine.kernel = "7.0".into();
+    other.1.result.evidence.build.commit = "1234567".into();
+    other.1.result.evidence.build.features = vec!["full".into()];
     (one.1.result.verdict, one.1.result.reason) = (Verdict::Fail, "too slow".into());
     let comparison = RunComparison::new(&[one, other], 0);
     let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();
     assert_eq!(names, ["cache", "mix.insert", "mix.read", "mix.replace", "threads"]);
     let names: Vec<&str> = comparison.environment.iter().map(|setting| setting.name.as_str()).collect();
-    assert_eq!(names, ["kernel"]);
+    assert_eq!(names, ["commit", "features", "kernel"]);
     let warnings = comparison.warnings.join("\n");
     assert!(
         warnings.contains("run 1 failed: too slow") && warnings.contains("not the same load: cache, mix")
