@@ -269,7 +269,7 @@ mod tests {
         }
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
-        assert!(has_row("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
+        assert!(has_row("gr<e>en – 139.00 – 40.0 server 350.4 64.82 – 0.844"), "{text}");
         assert!(has_row("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
         assert!(has_row("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
         for said in [

@@ -33,7 +33,7 @@ pub enum TomlErrorKind {
     InvalidValue {
         /// Reason why the value is invalid.
         reason: String,
-        /// What the user can do about it, if the parser of the value knows.
+        /// Advice of the parser of the value, if it has any.
         advice: Option<String>,
     },
 }

@@ -130,7 +130,7 @@ mod tests {
     use crate::drive::result::TargetCosts;
     use crate::drive::simulated_drive::FakeDrive;
     use crate::drive::step::steps;
-    use crate::drive::{SeekCurve, TargetKind};
+    use crate::drive::{SeekCurve, StepUnit, TargetKind};
 
     const SIZE: u64 = 16 << 20;
 

@@ -199,7 +199,8 @@ mod tests {
             "reiserfs"
                 .parse::<FilesystemKind>()
                 .unwrap_err()
-                .to_string()
+                .advice()
+                .unwrap()
                 .contains("use ext4, ext4-fscrypt, xfs")
         );
     }

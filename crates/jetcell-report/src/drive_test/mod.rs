@@ -374,11 +374,11 @@ pub(crate) mod tests {
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
         assert!(has_row("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
         assert!(has_row("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
-        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
+        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 –"), "{text}");
         assert!(has_row("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
         assert!(
-            has_row("green 139.00 5.0 server 43.8 8.76") && has_row("black|\\u{1b} 249.00 - - - -"),
+            has_row("green 139.00 5.0 server 43.8 8.76") && has_row("black|\\u{1b} 249.00 – – – –"),
             "{text}"
         );
         assert!(
