@@ -101,7 +101,7 @@ pub enum DumpError {
         /// Format that the dump needs.
         wanted: EseFileKind,
     },
-    /// The file has the right format but cannot be dumped.
+    /// The file cannot be dumped for another reason.
     #[error("{path}: {reason}")]
     Unusable {
         /// Path of the file.
@@ -114,7 +114,7 @@ pub enum DumpError {
     Output(#[from] io::Error),
 }
 
-/// Reason why a file of the right format cannot be dumped.
+/// Reason why a file or a part of it cannot be dumped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum UnusableReason {

@@ -9,28 +9,28 @@ use super::sector::{SECTOR_BYTES, SectorContent, TestFileId};
 
 /// A violated durability promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct DurabilityViolation {
-    pub(super) damage: OperationDamage,
-    pub(super) found: String,
+pub(crate) struct DurabilityViolation {
+    pub(crate) damage: OperationDamage,
+    pub(crate) found: String,
 }
 
 impl DurabilityViolation {
-    pub(super) fn missing(found: &str) -> DurabilityViolation {
+    pub(crate) fn missing(found: &str) -> DurabilityViolation {
         DurabilityViolation { damage: OperationDamage::Lost, found: found.into() }
     }
 
-    pub(super) fn unreadable(found: String) -> DurabilityViolation {
+    pub(crate) fn unreadable(found: String) -> DurabilityViolation {
         DurabilityViolation { damage: OperationDamage::Unreadable, found }
     }
 }
 
 /// Result of comparing a file with its model.
 #[derive(Default, Debug)]
-pub(super) struct FileComparison {
+pub(crate) struct FileComparison {
     /// Violations, keyed by the durable operation.
-    pub(super) faults: BTreeMap<StateOrigin, DurabilityViolation>,
+    pub(crate) faults: BTreeMap<StateOrigin, DurabilityViolation>,
     /// Newest operation with data in the file.
-    pub(super) newest: OperationNumber,
+    pub(crate) newest: OperationNumber,
 }
 
 /// Sector counts for one durable operation.
@@ -44,7 +44,7 @@ struct SectorCounts {
 }
 
 /// Returns the file to which the first readable sector belongs.
-pub(super) fn writer_of(bytes: &[u8]) -> Option<TestFileId> {
+pub(crate) fn writer_of(bytes: &[u8]) -> Option<TestFileId> {
     bytes.chunks(SECTOR_BYTES).find_map(|sector| match SectorContent::parse(sector) {
         SectorContent::Written(stamp) => Some(stamp.file),
         _ => None,
@@ -52,7 +52,7 @@ pub(super) fn writer_of(bytes: &[u8]) -> Option<TestFileId> {
 }
 
 /// Compares a file's bytes with the content that its model allows.
-pub(super) fn compare(id: TestFileId, file: &FileModel, bytes: &[u8]) -> FileComparison {
+pub(crate) fn compare(id: TestFileId, file: &FileModel, bytes: &[u8]) -> FileComparison {
     let mut compared = FileComparison::default();
     let mut sectors: BTreeMap<StateOrigin, SectorCounts> = BTreeMap::new();
     let mut contents = bytes.chunks(BLOCK_BYTES);

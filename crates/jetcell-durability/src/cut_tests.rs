@@ -56,7 +56,9 @@ fn run_writer(
 }
 
 fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> DurabilityVerification {
-    verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap()
+    let found = verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap();
+    assert!(!found.evidence.jetcell_version.is_empty() && !found.evidence.command.is_empty());
+    found
 }
 
 /// Returns the number of disk operations needed to prepare a test. Cuts must come later.
@@ -287,7 +289,7 @@ fn a_tcp_witness_stores_records_and_refuses_unauthenticated_clients() {
     let listener = WitnessListener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().unwrap().to_string();
     let mut journal = FileWitness::create(&path).unwrap();
-    let serving = std::thread::spawn(move || listener.serve(&mut journal, &Default::default()));
+    let serving = std::thread::spawn(move || listener.serve(&mut journal, &Default::default(), |_| ()));
     let disk = TestedStorage::with_single_path(Arc::new(SimVfs::new()));
     let begin = DurabilityJournalHeader::new(1, FailureLevel::Power, false, DIRECTORY.into());
     let mut witness = TcpWitness::connect(&address).unwrap();
@@ -305,6 +307,6 @@ fn a_tcp_witness_stores_records_and_refuses_unauthenticated_clients() {
     let listener = WitnessListener::bind("127.0.0.1:0").unwrap();
     let mut stranger = std::net::TcpStream::connect(listener.address().unwrap()).unwrap();
     io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\n").unwrap();
-    let refused = listener.serve(&mut other, &Default::default()).unwrap_err();
+    let refused = listener.serve(&mut other, &Default::default(), |_| ()).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
 }

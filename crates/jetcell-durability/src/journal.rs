@@ -171,7 +171,7 @@ pub struct Journal {
     /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
     /// Latencies of operations that promise durability.
-    pub(super) latencies: LatencyHistogram,
+    pub(crate) latencies: LatencyHistogram,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
     /// True if the writer finished normally.

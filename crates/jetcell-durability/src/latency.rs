@@ -46,7 +46,7 @@ impl SuspiciousSyncReason {
 }
 
 /// Returns the reason why the sync latencies are suspicious, or `None` if they are not.
-pub(super) fn doubt(
+pub(crate) fn doubt(
     sync: &LatencySummary,
     level: FailureLevel,
     storage: Option<&DirectoryStorage>,

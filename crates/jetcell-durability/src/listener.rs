@@ -15,6 +15,9 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// Interval at which the listener checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Number of failed attempts to accept a connection after which the listener gives up. It pauses after each.
+const MAX_ACCEPT_FAILURES: u32 = 20;
+
 /// Accepts a connection from one durability test writer, and stores its journal.
 pub struct WitnessListener(TcpListener);
 
@@ -36,18 +39,29 @@ impl WitnessListener {
     }
 
     /// Stores the lines of the first writer until the connection is closed or `cancel` is set. A writer whose machine
-    /// loses power never closes its connection. Returns the number of lines.
+    /// loses power never closes its connection. Returns the number of lines. `note` is called for each connection that
+    /// could not be accepted, for example because there are no free file descriptors.
     ///
     /// # Errors
-    /// Returns an error if the journal cannot be written or the peer sends anything other than a journal.
-    pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancellation) -> io::Result<u64> {
+    /// Returns an error if the journal cannot be written, the peer sends anything other than a journal, or no
+    /// connection could be accepted for some time.
+    pub fn serve(
+        &self,
+        journal: &mut FileWitness,
+        cancel: &Cancellation,
+        note: impl Fn(&io::Error),
+    ) -> io::Result<u64> {
         let listener = StoppableListener::with_cancellation(self.0.try_clone()?, cancel)?;
-        let failure = Cell::new(None);
+        let (failures, last) = (Cell::new(0), Cell::new(None));
         let accepted = listener.next(|error| {
-            failure.set(Some(error));
-            listener.stop();
+            note(&error);
+            failures.set(failures.get() + 1);
+            if failures.get() >= MAX_ACCEPT_FAILURES {
+                last.set(Some(error));
+                listener.stop();
+            }
         });
-        let Some((mut stream, _)) = accepted else { return failure.take().map_or(Ok(0), Err) };
+        let Some((mut stream, _)) = accepted else { return last.take().map_or(Ok(0), Err) };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CANCEL_POLL_INTERVAL))?;
         store_lines(&mut stream, journal, cancel)
@@ -92,4 +106,25 @@ fn store_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cance
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    #[test]
+    fn the_witness_survives_failed_accepts_but_not_a_broken_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = FileWitness::create(&directory.path().join("journal")).unwrap();
+        let listener = WitnessListener::bind("127.0.0.1:0").unwrap();
+        let socket = OwnedFd::from(listener.0.try_clone().unwrap());
+        TcpStream::from(socket).shutdown(Shutdown::Both).unwrap();
+        let noted = Cell::new(0);
+        let note = |_: &io::Error| noted.set(noted.get() + 1);
+        let error = listener.serve(&mut journal, &Cancellation::default(), note).unwrap_err();
+        assert_eq!((noted.get(), error.raw_os_error()), (MAX_ACCEPT_FAILURES, Some(22)), "{error}");
+    }
 }

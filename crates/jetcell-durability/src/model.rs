@@ -9,50 +9,50 @@ use super::sector::TestFileId;
 
 /// The operation that produced a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct StateOrigin {
-    pub(super) operation: OperationNumber,
-    pub(super) kind: StorageOperationKind,
+pub(crate) struct StateOrigin {
+    pub(crate) operation: OperationNumber,
+    pub(crate) kind: StorageOperationKind,
 }
 
 /// The expected state of a block in a file. Before its first durable write, the block may read as zeros.
 #[derive(Clone, Default, Debug)]
-pub(super) struct BlockModel {
-    pub(super) durable: Option<StateOrigin>,
-    pub(super) pending: Vec<StateOrigin>,
+pub(crate) struct BlockModel {
+    pub(crate) durable: Option<StateOrigin>,
+    pub(crate) pending: Vec<StateOrigin>,
 }
 
 impl BlockModel {
     /// Returns true if the block may contain data from this operation.
-    pub(super) fn may_be_written_by(&self, operation: OperationNumber) -> bool {
+    pub(crate) fn may_be_written_by(&self, operation: OperationNumber) -> bool {
         self.durable.iter().chain(&self.pending).any(|origin| origin.operation == operation)
     }
 }
 
 /// The expected state of a file, regardless of its names.
 #[derive(Clone, Debug)]
-pub(super) struct FileModel {
-    pub(super) blocks: Vec<BlockModel>,
+pub(crate) struct FileModel {
+    pub(crate) blocks: Vec<BlockModel>,
     /// Number of blocks that the file must have.
-    pub(super) durable_blocks: usize,
+    pub(crate) durable_blocks: usize,
     /// Operation that set the file's length.
-    pub(super) length: StateOrigin,
+    pub(crate) length: StateOrigin,
     /// True if a name of the file was removed or given to another file while other changes to its names were still
     /// undecided. The file may then have no name at all.
-    pub(super) may_be_missing: bool,
+    pub(crate) may_be_missing: bool,
 }
 
 /// The file that a name refers to, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NameBinding {
-    pub(super) origin: StateOrigin,
-    pub(super) file: Option<TestFileId>,
+pub(crate) struct NameBinding {
+    pub(crate) origin: StateOrigin,
+    pub(crate) file: Option<TestFileId>,
 }
 
 /// The expected state of a file name. Without a durable binding, the name may never have existed on the device.
 #[derive(Clone, Default, Debug)]
-pub(super) struct NameModel {
-    pub(super) durable: Option<NameBinding>,
-    pub(super) pending: Vec<NameBinding>,
+pub(crate) struct NameModel {
+    pub(crate) durable: Option<NameBinding>,
+    pub(crate) pending: Vec<NameBinding>,
 }
 
 impl NameModel {
@@ -61,13 +61,13 @@ impl NameModel {
         self.pending.last().or(self.durable.as_ref()).and_then(|binding| binding.file)
     }
 
-    pub(super) fn may_be_absent(&self) -> bool {
+    pub(crate) fn may_be_absent(&self) -> bool {
         self.durable.is_none_or(|binding| binding.file.is_none())
             || self.pending.iter().any(|binding| binding.file.is_none())
     }
 
     /// Returns the bindings that refer to a file.
-    pub(super) fn files(&self) -> impl Iterator<Item = (NameBinding, TestFileId)> + '_ {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (NameBinding, TestFileId)> + '_ {
         let all = self.durable.iter().chain(&self.pending);
         all.filter_map(|binding| Some((*binding, binding.file?)))
     }
@@ -75,13 +75,13 @@ impl NameModel {
 
 /// The expected state of all files and names in a test.
 #[derive(Default, Debug)]
-pub(super) struct StorageModel {
-    pub(super) files: BTreeMap<TestFileId, FileModel>,
-    pub(super) names: BTreeMap<PathBuf, NameModel>,
+pub(crate) struct StorageModel {
+    pub(crate) files: BTreeMap<TestFileId, FileModel>,
+    pub(crate) names: BTreeMap<PathBuf, NameModel>,
     /// Last row that must be in the table.
-    pub(super) durable_row: Option<(OperationNumber, i32)>,
+    pub(crate) durable_row: Option<(OperationNumber, i32)>,
     /// Last row that may be in the table.
-    pub(super) last_row: i32,
+    pub(crate) last_row: i32,
     applied: u64,
 }
 
@@ -90,7 +90,7 @@ const PURGE_INTERVAL: u64 = 4096;
 
 impl StorageModel {
     /// Applies a completed operation.
-    pub(super) fn complete(&mut self, number: OperationNumber, operation: &StorageOperation) {
+    pub(crate) fn complete(&mut self, number: OperationNumber, operation: &StorageOperation) {
         match operation {
             StorageOperation::SyncFile { path } => self.sync_file(path),
             StorageOperation::SyncDirectory { path } => self.sync_directory(path),
@@ -107,7 +107,7 @@ impl StorageModel {
     }
 
     /// Applies an operation that may have happened completely, partially, or not at all.
-    pub(super) fn apply_uncertain(&mut self, number: OperationNumber, operation: &StorageOperation) {
+    pub(crate) fn apply_uncertain(&mut self, number: OperationNumber, operation: &StorageOperation) {
         let Some(kind) = operation.kind() else { return };
         let origin = StateOrigin { operation: number, kind };
         match operation {
@@ -151,7 +151,7 @@ impl StorageModel {
     }
 
     /// Makes the changes of an operation durable, as if they had been synced.
-    pub(super) fn make_durable(&mut self, operation: &StorageOperation) {
+    pub(crate) fn make_durable(&mut self, operation: &StorageOperation) {
         match operation {
             StorageOperation::Write { path, .. } | StorageOperation::Preallocate { path, .. } => {
                 self.sync_file(path);
@@ -237,7 +237,7 @@ impl FileModel {
 
 impl StorageModel {
     /// Returns the operations that made changes which are not durable yet.
-    pub(super) fn undecided(&self) -> BTreeSet<StateOrigin> {
+    pub(crate) fn undecided(&self) -> BTreeSet<StateOrigin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);
         blocks.chain(names).copied().collect()

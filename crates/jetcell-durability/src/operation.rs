@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// Block size in bytes, which is also the smallest transfer size.
-pub(super) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// An operation's number in a durability test's script, starting at 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub(super) const BLOCK_BYTES: usize = 4096;
 pub struct OperationNumber(pub u64);
 
 impl OperationNumber {
-    pub(super) fn next(self) -> OperationNumber {
+    pub(crate) fn next(self) -> OperationNumber {
         OperationNumber(self.0 + 1)
     }
 }
@@ -74,7 +74,7 @@ impl StorageOperationKind {
 
 /// One storage operation. Paths are relative to the test's directory. Buffered writes go through the page cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum StorageOperation {
+pub(crate) enum StorageOperation {
     Create { path: PathBuf },
     Write { path: PathBuf, block: u64, blocks: u64, kind: StorageOperationKind, buffered: bool },
     Preallocate { path: PathBuf, blocks: u64 },
@@ -88,7 +88,7 @@ pub(super) enum StorageOperation {
 
 impl StorageOperation {
     /// Returns the kind under which the operation is counted, or `None` for a sync.
-    pub(super) fn kind(&self) -> Option<StorageOperationKind> {
+    pub(crate) fn kind(&self) -> Option<StorageOperationKind> {
         Some(match self {
             StorageOperation::Create { .. } => StorageOperationKind::Create,
             StorageOperation::Write { kind, .. } => *kind,
@@ -102,7 +102,7 @@ impl StorageOperation {
     }
 
     /// Returns true if the operation promises durability when it completes.
-    pub(super) fn promises_durability(&self) -> bool {
+    pub(crate) fn promises_durability(&self) -> bool {
         matches!(
             self,
             StorageOperation::SyncFile { .. }
@@ -113,6 +113,6 @@ impl StorageOperation {
 }
 
 /// Returns the parent directory of a path.
-pub(super) fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }

@@ -29,7 +29,7 @@ fn trial_directory(slot: usize) -> PathBuf {
 }
 
 /// An infinite sequence of operations, generated from a seed.
-pub(super) struct OperationScript {
+pub(crate) struct OperationScript {
     seed: u64,
     transactions: bool,
     links: bool,
@@ -46,7 +46,7 @@ pub(super) struct OperationScript {
 }
 
 impl OperationScript {
-    pub(super) fn new(begin: &DurabilityJournalHeader) -> OperationScript {
+    pub(crate) fn new(begin: &DurabilityJournalHeader) -> OperationScript {
         OperationScript {
             seed: begin.seed,
             transactions: begin.transactions,
@@ -62,7 +62,7 @@ impl OperationScript {
     }
 
     /// Returns the directories that must exist before the first operation.
-    pub(super) fn directories() -> Vec<PathBuf> {
+    pub(crate) fn directories() -> Vec<PathBuf> {
         let trials = (0..TRIAL_SLOTS).map(|slot| trial_directory(slot).join("other"));
         std::iter::once("log".into()).chain(trials).collect()
     }

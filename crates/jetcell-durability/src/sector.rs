@@ -6,25 +6,25 @@ use rand_chacha::ChaCha8Rng;
 use super::operation::{BLOCK_BYTES, OperationNumber};
 
 /// Size in bytes that a device writes atomically.
-pub(super) const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 8] = *b"JCLDUR01";
 
 /// Identifies a file by the operation that created it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct TestFileId(pub(super) OperationNumber);
+pub(crate) struct TestFileId(pub(crate) OperationNumber);
 
 /// Identifies a sector's file, its number, and the operation that wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SectorStamp {
-    pub(super) operation: OperationNumber,
-    pub(super) file: TestFileId,
+pub(crate) struct SectorStamp {
+    pub(crate) operation: OperationNumber,
+    pub(crate) file: TestFileId,
     /// Sector number in the file.
-    pub(super) sector: u64,
+    pub(crate) sector: u64,
 }
 
 /// The content of a sector on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SectorContent {
+pub(crate) enum SectorContent {
     Zeros,
     Written(SectorStamp),
     /// Data that no operation wrote.
@@ -45,7 +45,7 @@ impl SectorStamp {
 }
 
 impl SectorContent {
-    pub(super) fn parse(sector: &[u8]) -> SectorContent {
+    pub(crate) fn parse(sector: &[u8]) -> SectorContent {
         if sector.iter().all(|byte| *byte == 0) {
             return SectorContent::Zeros;
         }
@@ -66,7 +66,7 @@ impl SectorContent {
 }
 
 /// Fills whole blocks of a file, starting with block number `block`.
-pub(super) fn fill(bytes: &mut [u8], operation: OperationNumber, file: TestFileId, block: u64) {
+pub(crate) fn fill(bytes: &mut [u8], operation: OperationNumber, file: TestFileId, block: u64) {
     let first = block * (BLOCK_BYTES / SECTOR_BYTES) as u64;
     for (number, sector) in bytes.chunks_exact_mut(SECTOR_BYTES).enumerate() {
         sector.copy_from_slice(&SectorStamp { operation, file, sector: first + number as u64 }.bytes());

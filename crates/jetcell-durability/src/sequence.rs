@@ -21,7 +21,7 @@ const PREALLOCATED_BLOCKS: u64 = 4;
 
 /// A file name used in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum SequenceFileName {
+pub(crate) enum SequenceFileName {
     /// Exists at the start.
     First,
     /// Exists at the start.
@@ -44,7 +44,7 @@ impl SequenceFileName {
     ];
 
     /// Returns the path for this name, given the sequence's directory.
-    pub(super) fn path(self, directory: &Path) -> PathBuf {
+    pub(crate) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
             SequenceFileName::First => "a",
             SequenceFileName::Second => "b",
@@ -57,15 +57,15 @@ impl SequenceFileName {
 
 /// How a write is performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WriteMethod {
-    pub(super) kind: StorageOperationKind,
+pub(crate) struct WriteMethod {
+    pub(crate) kind: StorageOperationKind,
     /// True if the write goes through the page cache, false if it bypasses the cache.
-    pub(super) buffered: bool,
+    pub(crate) buffered: bool,
 }
 
 /// One action in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SequenceAction {
+pub(crate) enum SequenceAction {
     /// Creates a file with [`NEW_FILE_BLOCKS`] blocks.
     Create(SequenceFileName),
     Write(SequenceFileName, WriteMethod),
@@ -77,30 +77,30 @@ pub(super) enum SequenceAction {
 
 /// Which syncs follow each action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SyncSet {
+pub(crate) struct SyncSet {
     /// Sync the file, under the name that it has after the action.
-    pub(super) file: bool,
+    pub(crate) file: bool,
     /// Sync the directories in which names changed.
-    pub(super) directory: bool,
+    pub(crate) directory: bool,
 }
 
 impl SyncSet {
-    pub(super) const NONE: SyncSet = SyncSet { file: false, directory: false };
-    pub(super) const FILE: SyncSet = SyncSet { file: true, directory: false };
-    pub(super) const DIRECTORY: SyncSet = SyncSet { file: false, directory: true };
-    pub(super) const BOTH: SyncSet = SyncSet { file: true, directory: true };
+    pub(crate) const NONE: SyncSet = SyncSet { file: false, directory: false };
+    pub(crate) const FILE: SyncSet = SyncSet { file: true, directory: false };
+    pub(crate) const DIRECTORY: SyncSet = SyncSet { file: false, directory: true };
+    pub(crate) const BOTH: SyncSet = SyncSet { file: true, directory: true };
 }
 
 /// A sequence of one or two actions, each followed by syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct OperationSequence {
-    pub(super) first: (SequenceAction, SyncSet),
-    pub(super) second: Option<(SequenceAction, SyncSet)>,
+pub(crate) struct OperationSequence {
+    pub(crate) first: (SequenceAction, SyncSet),
+    pub(crate) second: Option<(SequenceAction, SyncSet)>,
 }
 
 impl OperationSequence {
     /// Returns all sequences. Sequences with hard links are included only if `links` is true.
-    pub(super) fn all(links: bool) -> Vec<OperationSequence> {
+    pub(crate) fn all(links: bool) -> Vec<OperationSequence> {
         let begin = SequenceFiles::new(&INITIAL_FILES);
         // The files that exist at the start are interchangeable, so it is sufficient that the first file is the first
         // to change and the second file is the first to be replaced.
@@ -124,7 +124,7 @@ impl OperationSequence {
     }
 
     /// Returns the files that exist at the start of the sequence.
-    pub(super) fn files(self) -> SequenceFiles {
+    pub(crate) fn files(self) -> SequenceFiles {
         let third = |action| matches!(action, SequenceAction::Rename(from, to) if [from, to].contains(&SequenceFileName::Third));
         let without = &INITIAL_FILES[..INITIAL_FILES.len() - 1];
         SequenceFiles::new(if self.steps().any(|(action, _)| third(action)) {
@@ -135,7 +135,7 @@ impl OperationSequence {
     }
 
     /// Returns the actions, each with its syncs.
-    pub(super) fn steps(self) -> impl Iterator<Item = (SequenceAction, SyncSet)> {
+    pub(crate) fn steps(self) -> impl Iterator<Item = (SequenceAction, SyncSet)> {
         std::iter::once(self.first).chain(self.second)
     }
 }
@@ -163,7 +163,7 @@ impl SequenceAction {
     }
 
     /// Returns the operations that perform the syncs after the action.
-    pub(super) fn sync_operations(self, syncs: SyncSet, directory: &Path) -> Vec<StorageOperation> {
+    pub(crate) fn sync_operations(self, syncs: SyncSet, directory: &Path) -> Vec<StorageOperation> {
         let path = |name: SequenceFileName| name.path(directory);
         let (file, changed) = match self {
             SequenceAction::Create(name) => (Some(name), vec![name]),
@@ -185,7 +185,7 @@ impl SequenceAction {
 
 /// The file with each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
-pub(super) struct SequenceFiles {
+pub(crate) struct SequenceFiles {
     names: BTreeMap<SequenceFileName, usize>,
     blocks: Vec<u64>,
 }
@@ -197,12 +197,12 @@ impl SequenceFiles {
     }
 
     /// Returns the names that refer to a file.
-    pub(super) fn names(&self) -> impl Iterator<Item = SequenceFileName> + '_ {
+    pub(crate) fn names(&self) -> impl Iterator<Item = SequenceFileName> + '_ {
         self.names.keys().copied()
     }
 
     /// Returns operations that create all files durably.
-    pub(super) fn prepare(&self, directory: &Path) -> Vec<StorageOperation> {
+    pub(crate) fn prepare(&self, directory: &Path) -> Vec<StorageOperation> {
         let mut all = Vec::new();
         for (name, file) in &self.names {
             let blocks = self.blocks.get(*file).copied().unwrap_or_default();
@@ -288,7 +288,7 @@ impl SequenceFiles {
     }
 
     /// Performs an action: updates the state, and returns the operations to execute.
-    pub(super) fn perform(&mut self, action: SequenceAction, directory: &Path) -> Vec<StorageOperation> {
+    pub(crate) fn perform(&mut self, action: SequenceAction, directory: &Path) -> Vec<StorageOperation> {
         let path = |name: SequenceFileName| name.path(directory);
         let operations = match action {
             SequenceAction::Create(name) => new_file(&path(name), NEW_FILE_BLOCKS),

@@ -20,7 +20,7 @@ const TABLE: &str = "Commits";
 const BODY_BYTES: usize = 700;
 
 /// An engine instance that commits one row at a time.
-pub(super) struct CommittingEngine {
+pub(crate) struct CommittingEngine {
     instance: Arc<Instance>,
     database: Arc<Database>,
 }
@@ -43,7 +43,7 @@ fn body(row: i32) -> Vec<u8> {
 
 impl CommittingEngine {
     /// Creates an instance with an empty table. Both are durable when this function returns.
-    pub(super) fn create(vfs: Arc<dyn Vfs>, directory: &Path) -> Result<CommittingEngine> {
+    pub(crate) fn create(vfs: Arc<dyn Vfs>, directory: &Path) -> Result<CommittingEngine> {
         let directory = directory.join(DIRECTORY);
         vfs.create_directory(&directory).map_err(|error| Error::io(&directory, &error))?;
         let path = directory.join(DATABASE);
@@ -69,7 +69,7 @@ impl CommittingEngine {
     }
 
     /// Inserts a row in a durable commit.
-    pub(super) fn commit(&self, row: i32) -> Result<()> {
+    pub(crate) fn commit(&self, row: i32) -> Result<()> {
         let mut session = self.instance.session();
         session.begin()?;
         let mut table = session.open_table(&self.database, TABLE)?;
@@ -85,7 +85,7 @@ impl CommittingEngine {
 }
 
 /// Recovers an in-memory copy of the instance. Returns the rows from 1 to `last` that are missing.
-pub(super) fn missing_rows(
+pub(crate) fn missing_rows(
     vfs: &dyn Vfs,
     directory: &Path,
     written_at: &Path,
@@ -117,7 +117,7 @@ pub(super) fn missing_rows(
 }
 
 /// Reads all complete blocks of a file.
-pub(super) fn read_whole_blocks(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
+pub(crate) fn read_whole_blocks(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
     let blocks = usize::try_from(file.len()?).unwrap_or(usize::MAX) / BLOCK_BYTES;
     let mut bytes = IoBuffer::try_zeroed(blocks * BLOCK_BYTES).ok_or(std::io::ErrorKind::OutOfMemory)?;

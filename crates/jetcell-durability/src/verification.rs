@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_host::Evidence;
 use jetcell_vfs::Vfs;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,9 @@ pub struct OperationKindCounts {
 pub struct DurabilityVerification {
     /// Version of this format.
     pub schema: u32,
+    /// The program, its command line, the machine and the storage.
+    #[serde(flatten)]
+    pub evidence: Evidence,
     /// Kind of failure that the storage had to survive.
     pub level: FailureLevel,
     /// Last completed operation.
@@ -110,6 +114,8 @@ pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<
     let sync = journal.latencies.summary();
     Ok(DurabilityVerification {
         schema: 1,
+        // A directory in an array has no storage on this machine.
+        evidence: Evidence::collect(journal.begin.storage.iter().map(|_| directory)),
         level: journal.begin.level,
         last_acknowledged: journal.last,
         last_unix_ms: journal.last_unix_ms,

@@ -14,7 +14,7 @@ use super::journal::{Journal, JournalError, JournalLine};
 /// Maximum time that the writer waits for a witness.
 const WITNESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// The witness's reply when it has stored a line.
-pub(super) const STORED_REPLY: &[u8] = b"kept\n";
+pub(crate) const STORED_REPLY: &[u8] = b"kept\n";
 
 /// A witness that stores the lines of a durability journal. Stored lines survive the cut.
 pub trait Witness {
@@ -40,7 +40,7 @@ impl FileWitness {
     }
 
     /// Stores a line as it was received.
-    pub(super) fn store_line(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(crate) fn store_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line)?;
         self.0.sync_data()
     }
@@ -54,7 +54,7 @@ impl Witness for FileWitness {
 
 /// A witness that stores the journal in memory, for use when the power cut is simulated within this process.
 #[derive(Default)]
-pub struct MemoryWitness(pub(super) String);
+pub struct MemoryWitness(pub(crate) String);
 
 impl MemoryWitness {
     /// Returns the journal.

@@ -79,6 +79,16 @@ pub enum OperationError {
     Engine(#[from] ese_engine::Error),
 }
 
+impl OperationError {
+    /// Returns the text of the error together with the advice.
+    fn full_text(&self) -> String {
+        match self {
+            OperationError::Io(error) => error.to_string(),
+            OperationError::Engine(error) => error.full_text(),
+        }
+    }
+}
+
 /// Executes operations in `directory` until `go_on` returns false or an operation fails.
 ///
 /// # Errors
@@ -113,7 +123,7 @@ pub fn write(
         let began = clock.monotonic();
         if let Err(error) = writer.execute(number, &operation) {
             // If the machine is losing power, the witness may be unreachable as well.
-            let _ = witness.store(&JournalLine::Failed { operation: number, error: error.to_string() });
+            let _ = witness.store(&JournalLine::Failed { operation: number, error: error.full_text() });
             return Ok(WriterOutcome { last, failed: Some((number, error)) });
         }
         if operation.promises_durability() || begin.level == FailureLevel::Process {

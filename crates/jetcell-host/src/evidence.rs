@@ -1,4 +1,4 @@
-//! What a result says about where and how it was obtained, so that others can judge and repeat it.
+//! Evidence of where and how a result was obtained, with which others can judge and repeat it.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -58,14 +58,30 @@ impl Evidence {
     }
 }
 
-/// Replaces the user name and password of an address such as `nats://user:password@host`.
+/// Replaces the user names and passwords of addresses such as `nats://user:password@host`, `tasmota=user:password@host`
+/// and lists of them.
 fn without_credentials(word: &str) -> String {
-    let split = word.split_once("://").and_then(|(scheme, rest)| {
-        let authority = rest.split('/').next()?;
-        let (_, host) = authority.rsplit_once('@')?;
-        Some(format!("{scheme}://***@{host}{}", &rest[authority.len()..]))
-    });
-    split.unwrap_or_else(|| word.to_string())
+    let parts = word.split("://").enumerate();
+    parts.map(|(at, part)| masked(part, at > 0)).collect::<Vec<_>>().join("://")
+}
+
+/// Replaces the credentials in a part of a word. In a part that does not follow a scheme, only text with a password
+/// counts as credentials.
+fn masked(part: &str, follows_scheme: bool) -> String {
+    let (authority, path) = part.split_at(part.find('/').unwrap_or(part.len()));
+    let path = match path.split_once(',') {
+        Some((path, next)) => format!("{path},{}", masked(next, false)),
+        None => path.to_string(),
+    };
+    match authority.rsplit_once('@') {
+        Some((user, host)) if follows_scheme || user.contains(':') => {
+            // Names of options and meters, as in `--meter=tasmota=user:password@host`.
+            let is_name = |name: &&str| !follows_scheme && !name.contains([':', ',']);
+            let names = user.split_inclusive('=').take_while(|name| name.ends_with('=') && is_name(name));
+            format!("{}***@{host}{path}", names.collect::<String>())
+        }
+        _ => format!("{authority}{path}"),
+    }
 }
 
 #[cfg(test)]
@@ -78,7 +94,21 @@ mod tests {
             without_credentials("--nats=nats://me:secret@host:4222/a"),
             "--nats=nats://***@host:4222/a"
         );
-        for unchanged in ["nats://host:4222", "/mnt/a@b", "jetcell://host/a@b", "--dir"] {
+        for (word, expected) in [
+            ("tasmota=user:secret@plug", "tasmota=***@plug"),
+            ("--meter=tasmota=user:secret@plug/x", "--meter=tasmota=***@plug/x"),
+            ("tasmota=http://user:secret@plug", "tasmota=http://***@plug"),
+            ("nats://a:secret@h1:4222,nats://b:secret@h2", "nats://***@h1:4222,nats://***@h2"),
+            ("nats://a:secret@h1,b:secret@h2", "nats://***@h2"),
+            ("nats://a:secret@h1/x,b:secret@h2/y", "nats://***@h1/x,***@h2/y"),
+            ("nats://a:se,secret@h1", "nats://***@h1"),
+            ("tasmota=a:secret@h1,shelly=b:secret@h2", "tasmota=***@h2"),
+        ] {
+            assert_eq!(without_credentials(word), expected);
+        }
+        for unchanged in
+            ["nats://host:4222", "/mnt/a@b", "jetcell://host/a@b", "--dir", "me@host:/a", "1=2,3"]
+        {
             assert_eq!(without_credentials(unchanged), unchanged);
         }
     }

@@ -1,4 +1,4 @@
-//! Progress on standard error: a line that is redrawn on a terminal, and otherwise a line now and then.
+//! Progress on standard error: a line that is redrawn on a terminal, or otherwise lines at intervals.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};

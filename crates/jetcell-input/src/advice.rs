@@ -1,11 +1,14 @@
-//! Advice of errors, in text that has no separate place for it.
+//! Advice about errors, in text that has no separate place for it.
 
 use std::fmt::Display;
+
+/// Text between the problem and the advice.
+pub(crate) const ADVICE_SEPARATOR: &str = "; ";
 
 /// Returns the problem and, after a semicolon, what the user can do about it.
 pub fn with_advice(problem: impl Display, advice: Option<impl Display>) -> String {
     match advice {
-        Some(advice) => format!("{problem}; {advice}"),
+        Some(advice) => format!("{problem}{ADVICE_SEPARATOR}{advice}"),
         None => problem.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Widths of text on a terminal. An East Asian character has two columns, a combining character none.
+//! Widths of text on a terminal. An East Asian character has two columns; a combining character has none.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -8,7 +8,7 @@ pub enum Align {
     /// The text begins at the left edge.
     #[default]
     Left,
-    /// The text ends at the right edge, which is used for numbers.
+    /// The text ends at the right edge. Numbers are aligned this way.
     Right,
 }
 
@@ -26,15 +26,15 @@ pub fn pad(text: &str, width: usize, align: Align) -> String {
     }
 }
 
-/// Splits the text after at most `width` columns, but after at least one character.
+/// Splits the text after at most `width` columns, but after at least one character. A character without columns, such
+/// as an accent, stays with the previous one.
 pub fn cut(text: &str, width: usize) -> (&str, &str) {
-    let mut used = 0;
-    let mut fits = |(at, c): &(usize, char)| {
-        used += c.width().unwrap_or(1);
-        *at == 0 || used <= width
-    };
-    let end = text.char_indices().find(|next| !fits(next)).map_or(text.len(), |(at, _)| at);
-    text.split_at(end)
+    let has_columns = |(_, c): &(usize, char)| c.width() != Some(0);
+    let starts = text.char_indices().skip(1).filter(has_columns).map(|(at, _)| at);
+    let mut ends = starts.chain([text.len()]);
+    let first = ends.next().unwrap_or_default();
+    let fits = |end: &usize| text.get(..*end).is_some_and(|part| columns(part) <= width);
+    text.split_at(ends.take_while(fits).last().unwrap_or(first))
 }
 
 #[cfg(test)]

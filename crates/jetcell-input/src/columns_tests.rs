@@ -19,4 +19,10 @@ fn text_is_cut_between_characters() {
     assert_eq!(cut("ae\u{301}b", 2), ("ae\u{301}", "b"));
     assert_eq!(cut("郵便", 1), ("郵", "便"));
     assert_eq!((cut("ab", 9), cut("", 3)), (("ab", ""), ("", "")));
+    // An accent stays with its letter, even in a column that is too narrow.
+    assert_eq!(cut("e\u{301}\u{302}b", 1), ("e\u{301}\u{302}", "b"));
+    assert_eq!(cut("郵\u{301}便", 1), ("郵\u{301}", "便"));
+    // A sequence of emoji is narrower than its characters.
+    let scientist = "👩\u{200d}🔬";
+    assert_eq!(cut(&format!("{scientist}b"), columns(scientist)), (scientist, "b"));
 }

@@ -77,7 +77,7 @@ impl Unit {
     pub fn format(self, value: f64) -> String {
         let decimals = match self {
             _ if !value.is_finite() => return plain(value),
-            // A limit on a count may be fractional.
+            // The limit of a rule on a count may be a fraction.
             Unit::None if value.abs() >= 100.0 => return grouped(value),
             Unit::None => return plain_grouped(value),
             Unit::Other => return significant(value),

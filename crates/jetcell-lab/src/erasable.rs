@@ -89,7 +89,8 @@ impl EraseError {
             EraseError::Mounted { .. } => "unmount it first",
             EraseError::HasHolder { .. } => "stop that device first",
             EraseError::HasContent { .. } => "add --force to erase it",
-            EraseError::Busy(_) | EraseError::NotAllowed { .. } | EraseError::Unusable { .. } => return None,
+            EraseError::NotAllowed { .. } => "run the command as root",
+            EraseError::Busy(_) | EraseError::Unusable { .. } => return None,
         }))
     }
 }

@@ -1,6 +1,6 @@
-//! Examines and tests storage. [`drive`] measures drives and file systems. [`drives`] summarizes a comparison of drives for a buyer. [`filesystems`]
-//! makes file systems and compares them under the mail load. [`fragmentation`] determines where a file's fragments
-//! are located on the device.
+//! Examines and tests storage. [`drive`] measures drives and file systems. [`drives`] summarizes a comparison of drives
+//! for a buyer. [`filesystems`] makes file systems and compares them under the mail load. [`fragmentation`] determines
+//! where a file's fragments are located on the device.
 //!
 //! This crate only measures and computes; it does not render results.
 

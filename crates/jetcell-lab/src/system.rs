@@ -31,11 +31,11 @@ pub enum SystemFailure {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The program exited with a failure.
-    #[error("{message}")]
+    #[error("{}", if .message.is_empty() { .status.to_string() } else { .message.clone() })]
     Exit {
         /// Exit status of the program.
         status: ExitStatus,
-        /// Last line of its standard error output.
+        /// Last line of its standard error output, or empty if there was none.
         message: String,
     },
     /// A file system was not unmounted.
@@ -109,7 +109,7 @@ impl System for LocalSystem {
         let status = child.wait().map_err(io_error)?;
         if !status.success() {
             let stderr = read_output(stderr);
-            let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+            let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             let message = last.trim().to_string();
             return Err(system_error(SystemFailure::Exit { status, message }));
         }
@@ -263,6 +263,7 @@ mod tests {
         assert_eq!(run("true", &[], &"not read".repeat(100_000)).unwrap(), "");
         let error = run("sh", &["-c", "echo first >&2; echo last >&2; exit 3"], "").unwrap_err();
         assert!(error.starts_with("sh -c ") && error.ends_with(": last"), "{error}");
+        assert_eq!(run("sh", &["-c", "exit 3"], "").unwrap_err(), "sh -c exit 3: exit status: 3");
         assert!(
             run("jetcell-no-such-program", &["-x"], "")
                 .unwrap_err()

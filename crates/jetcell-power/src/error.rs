@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use thiserror::Error;
 
-use crate::scope::{MeterScope, ScopeError};
+use crate::scope::{MeterScope, SCOPE_ADVICE, UnknownScope};
 
 /// Reason why a power or energy figure is unavailable.
 #[derive(Debug, Error)]
@@ -90,7 +90,7 @@ pub enum PowerRowError {
     #[error("the counter decreased")]
     CounterDecreased,
     #[error("{0}")]
-    UnknownScope(#[from] ScopeError),
+    UnknownScope(#[from] UnknownScope),
     #[error("the scope is {}, which differs from the specified scope", .0.name())]
     OtherScope(MeterScope),
 }
@@ -113,7 +113,7 @@ pub enum MeterError {
         #[source]
         error: io::Error,
     },
-    #[error("ipmitool failed: {message}")]
+    #[error("ipmitool failed: {}", if .message.is_empty() { .status.to_string() } else { .message.clone() })]
     ProgramFailed { status: ExitStatus, message: String },
     #[error("the controller does not measure power")]
     NoControllerSensor,
@@ -176,7 +176,7 @@ impl PowerLogError {
             PowerLogError::Row { error: PowerRowError::CounterDecreased, .. } => {
                 "use the log before or after this line"
             }
-            PowerLogError::Row { error: PowerRowError::UnknownScope(_), .. } => return None,
+            PowerLogError::Row { error: PowerRowError::UnknownScope(_), .. } => SCOPE_ADVICE,
             PowerLogError::Row { .. } => "correct this line",
             PowerLogError::TooManyRows { .. } => "shorten it",
             PowerLogError::NoScope => "specify a scope: drive, enclosure, server or processor",

@@ -25,7 +25,7 @@ impl Ipmi {
             .map_err(|error| meter_error(MeterError::NotStarted { program: self.program.clone(), error }))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            let message = said.lines().next().unwrap_or("no reason given").into();
+            let message = said.lines().next().unwrap_or_default().into();
             return Err(meter_error(MeterError::ProgramFailed { status: output.status, message }));
         }
         watts(&String::from_utf8_lossy(&output.stdout))
@@ -50,6 +50,12 @@ mod tests {
         assert_eq!(watts(answer), Some(212.0));
         assert_eq!(watts(&answer.replace("212", "0")), None);
         assert_eq!(watts("Average power reading over sample period: 9 Watts"), None);
+    }
+
+    #[test]
+    fn a_program_that_fails_silently_is_reported_with_its_status() {
+        let error = Ipmi::open("false").err().unwrap();
+        assert_eq!(error.to_string(), "meter ipmi: ipmitool failed: exit status: 1");
     }
 
     #[test]

@@ -22,4 +22,4 @@ pub use energy::{EnergyEstimate, EnergyTariff};
 pub use error::{MeterError, PowerError, PowerLogError, PowerRowError};
 pub use meter::{MeterKind, MeterKindError, MeterReading, PowerMeter, detect_meters};
 pub use power_log::{EnergyUse, PowerLog, PowerRecorder};
-pub use scope::{MeterScope, ScopeError};
+pub use scope::{MeterScope, UnknownScope};

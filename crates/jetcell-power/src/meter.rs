@@ -1,5 +1,6 @@
 //! Power meters that can be read while a test runs.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -89,14 +90,25 @@ impl fmt::Display for MeterKind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MeterKindError {
     /// A smart plug without an address.
-    #[error("{name} requires an address, for example {name}=http://192.168.1.20", name = .0.name())]
+    #[error("{} requires an address", .0.name())]
     NoAddress(PlugKind),
     /// The text is not the name of a meter.
-    #[error(
-        "\"{0}\" is not a valid meter; use rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or \
-         shelly1=URL"
-    )]
+    #[error("\"{0}\" is not a valid meter")]
     Unknown(String),
+}
+
+impl MeterKindError {
+    /// Returns what the user can do about it, for example `use tasmota=http://192.168.1.20`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            MeterKindError::NoAddress(plug) => {
+                format!("use an address such as {}=http://192.168.1.20", plug.name()).into()
+            }
+            MeterKindError::Unknown(_) => {
+                "use rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or shelly1=URL".into()
+            }
+        })
+    }
 }
 
 impl FromStr for MeterKind {

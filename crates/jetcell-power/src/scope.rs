@@ -1,5 +1,6 @@
 //! The scope of a meter: the equipment whose power it measures.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,17 +55,27 @@ impl fmt::Display for MeterScope {
 
 /// Error for text that is not the name of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("\"{name}\" is not a valid scope; use drive, enclosure, server or processor")]
-pub struct ScopeError {
+#[error("\"{name}\" is not a valid scope")]
+pub struct UnknownScope {
     /// The text.
     pub name: String,
 }
 
-impl FromStr for MeterScope {
-    type Err = ScopeError;
+/// Advice for text that is not the name of a scope.
+pub(crate) const SCOPE_ADVICE: &str = "use drive, enclosure, server or processor";
 
-    fn from_str(text: &str) -> Result<MeterScope, ScopeError> {
+impl UnknownScope {
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(SCOPE_ADVICE.into())
+    }
+}
+
+impl FromStr for MeterScope {
+    type Err = UnknownScope;
+
+    fn from_str(text: &str) -> Result<MeterScope, UnknownScope> {
         let found = MeterScope::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| ScopeError { name: text.into() })
+        found.ok_or_else(|| UnknownScope { name: text.into() })
     }
 }

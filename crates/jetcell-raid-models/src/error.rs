@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// The annual failure rate exceeds 100 %.
-    #[error("an annual failure rate of {} is above 100 %; specify the mean time between failures instead", percent(.0))]
+    #[error("an annual failure rate of {} is above 100 %", percent(.0))]
     AnnualFailureAboveOne(f64),
     /// A fraction exceeds 1.
     #[error("a share of {} exceeds 100 %", percent(.0))]
@@ -46,7 +46,7 @@ pub enum Error {
         array: u32,
     },
     /// A name is unknown.
-    #[error("unknown {what} \"{name}\"; choose one of {choices}")]
+    #[error("unknown {what} \"{name}\"")]
     Unknown {
         /// Kind of object that the name refers to.
         what: &'static str,
@@ -110,6 +110,9 @@ impl Error {
     /// Returns what the user can do about it, for example `specify only one`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
+            Error::Quantity(error) => return error.advice(),
+            Error::AnnualFailureAboveOne(_) => "specify the mean time between failures instead",
+            Error::Unknown { choices, .. } => return Some(format!("choose one of {choices}").into()),
             Error::Negative(_) => "rates, times and sizes cannot be negative",
             Error::Zero(_) => "correct this value",
             Error::GroupLargerThanArray { .. } => "use more drives or a smaller group",

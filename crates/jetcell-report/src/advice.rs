@@ -92,7 +92,18 @@ impl AdviceEvidence<'_> {
                  check`, check the kernel log for device errors, and test the memory of the machine"
                     .into()
             }
-            _ => "see the tables below".into(),
+            RuleKind::OperationsPerSecond
+            | RuleKind::SustainedRate
+            | RuleKind::PassiveIo
+            | RuleKind::CopiesFailed
+            | RuleKind::MeasuredEnough
+            | RuleKind::HostsLost
+            | RuleKind::HostsWithoutResult
+            | RuleKind::StartSkew
+            | RuleKind::ClockMovement
+            | RuleKind::CommonTime
+            | RuleKind::HostVerdicts
+            | RuleKind::Other => "see the tables below".into(),
         }
     }
 

@@ -42,10 +42,6 @@ fn signed_percent(percent: f64) -> String {
     format!("{} %", signed(percent))
 }
 
-fn or_dash(unit: Unit, value: Option<f64>) -> ReportCell {
-    value.map_or_else(|| "-".into(), |value| ReportCell::figure(unit, value))
-}
-
 fn tables(summary: &DriveSummary) -> Vec<ReportTable> {
     let claims = (!summary.claims.is_empty()).then(|| claims(summary));
     [drives(summary), rows(summary)].into_iter().chain(claims).collect()
@@ -77,7 +73,7 @@ fn claims(summary: &DriveSummary) -> ReportTable {
             ReportCell::from(claim.text.as_str()),
             ReportCell::from(format!("{drive} over {than}")),
             ReportCell::from(format!("{}{} %", if claim.printed > 0.0 { "+" } else { "" }, claim.printed)),
-            or_dash(Unit::Change, claim.computed),
+            ReportCell::figure_or_missing(Unit::Change, claim.computed),
             ReportCell::from(finding),
         ]
     };
@@ -104,15 +100,15 @@ fn drives(summary: &DriveSummary) -> ReportTable {
         let energy = drive.energy.as_ref();
         vec![
             ReportCell::from(drive.name.as_str()),
-            or_dash(Unit::Change, drive.mean_advantage),
-            or_dash(Unit::Money, drive.price),
-            or_dash(Unit::Change, drive.premium.map(|premium| premium.more_percent)),
-            or_dash(Unit::Watts, energy.map(|energy| energy.watts)),
-            ReportCell::from(energy.map_or("-", |energy| energy.scope.name())),
-            or_dash(Unit::KilowattHours, energy.map(|energy| energy.kwh_per_year)),
-            or_dash(Unit::Money, energy.and_then(|energy| energy.cost_per_year)),
-            or_dash(Unit::Kilograms, energy.and_then(|energy| energy.co2_kg_per_year)),
-            or_dash(Unit::Joules, drive.joules_per_io),
+            ReportCell::figure_or_missing(Unit::Change, drive.mean_advantage),
+            ReportCell::figure_or_missing(Unit::Money, drive.price),
+            ReportCell::figure_or_missing(Unit::Change, drive.premium.map(|premium| premium.more_percent)),
+            ReportCell::figure_or_missing(Unit::Watts, energy.map(|energy| energy.watts)),
+            energy.map_or_else(ReportCell::missing, |energy| energy.scope.name().into()),
+            ReportCell::figure_or_missing(Unit::KilowattHours, energy.map(|energy| energy.kwh_per_year)),
+            ReportCell::figure_or_missing(Unit::Money, energy.and_then(|energy| energy.cost_per_year)),
+            ReportCell::figure_or_missing(Unit::Kilograms, energy.and_then(|energy| energy.co2_kg_per_year)),
+            ReportCell::figure_or_missing(Unit::Joules, drive.joules_per_io),
         ]
     };
     ReportTable::numbers("Drives", "Drive", columns.iter().map(String::as_str))
@@ -131,8 +127,12 @@ fn rows(summary: &DriveSummary) -> ReportTable {
         let of_steps = if row.steps > 1 { format!(", mean of {} steps", row.steps) } else { String::new() };
         let title = format!("{}{of_steps}{mark}{unit}", row.title);
         let title = if row.in_mean { title } else { format!("{title} ¹") };
-        let figures = row.figures.iter().map(|figure| or_dash(Unit::Other, *figure));
-        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(Unit::Change, *advantage));
+        let figures = row.figures.iter().map(|figure| ReportCell::figure_or_missing(Unit::Other, *figure));
+        let advantages = row
+            .advantages
+            .iter()
+            .skip(1)
+            .map(|advantage| ReportCell::figure_or_missing(Unit::Change, *advantage));
         std::iter::once(ReportCell::from(title)).chain(figures).chain(advantages).collect()
     };
     ReportTable::numbers("Advantages", "Test", columns).rows(summary.rows.iter().map(row))
@@ -269,7 +269,7 @@ mod tests {
         }
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
-        assert!(has_row("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
+        assert!(has_row("gr<e>en – 139.00 – 40.0 server 350.4 64.82 – 0.844"), "{text}");
         assert!(has_row("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
         assert!(has_row("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
         for said in [

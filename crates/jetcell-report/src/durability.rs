@@ -23,13 +23,13 @@ fn count(number: u64) -> String {
 /// Renders the verdict, the promises by operation kind, the findings, and remarks, with at most `width` characters
 /// per line.
 pub fn durability_text(found: &DurabilityVerification, width: usize) -> StyledText {
-    let mut out = StyledText::from(wrap("", &verdict(found), width));
+    let mut out = wrap("", &verdict(found), width);
     for table in tables(found) {
         out += "\n";
         out.append(table_text(&table, width));
     }
     out += "\n";
-    remarks(found).iter().for_each(|line| out += &wrap("  ", line, width));
+    remarks(found).iter().for_each(|line| out.append(wrap("  ", line, width)));
     out
 }
 
@@ -88,15 +88,15 @@ fn verdict(found: &DurabilityVerification) -> String {
 fn kinds(found: &DurabilityVerification) -> ReportTable {
     let columns = ["Acknowledged", "Lost", "Torn", "Reordered", "Unreadable", "Undecided"];
     let row = |tally: &OperationKindCounts| {
-        let bad = |number: u64| ReportCell::from(count(number)).bad_if(number > 0);
+        let bad = |number: u64| ReportCell::count(number).bad_if(number > 0);
         vec![
             ReportCell::from(tally.kind.name()),
-            count(tally.acknowledged).into(),
+            ReportCell::count(tally.acknowledged),
             bad(tally.lost),
             bad(tally.torn),
             bad(tally.reordered),
             bad(tally.unreadable),
-            count(tally.undecided).into(),
+            ReportCell::count(tally.undecided),
         ]
     };
     ReportTable::numbers("Promises", "Operation", columns).rows(found.kinds.iter().map(row))
@@ -106,7 +106,7 @@ fn findings(found: &DurabilityVerification) -> Option<ReportTable> {
     let row = |one: &BrokenPromise| {
         let damage = format!("{:?}", one.damage).to_lowercase();
         vec![
-            ReportCell::from(count(one.operation.0)),
+            ReportCell::count(one.operation.0),
             one.kind.name().into(),
             damage.into(),
             one.path.display().to_string().into(),
@@ -163,6 +163,7 @@ fn remarks(found: &DurabilityVerification) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use jetcell_durability::{OperationDamage, OperationNumber, StorageOperationKind, SuspiciousSyncReason};
+    use jetcell_host::Evidence;
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;
@@ -187,6 +188,7 @@ mod tests {
         };
         let mut found = DurabilityVerification {
             schema: 1,
+            evidence: Evidence::default(),
             level: FailureLevel::Power,
             last_acknowledged: OperationNumber(2345),
             last_unix_ms: 0,

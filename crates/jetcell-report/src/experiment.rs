@@ -14,8 +14,8 @@ const QUESTION: &str = "Should a database on this drive be defragmented?";
 
 /// Renders the answer, both files' fragments, and the comparison, with at most `width` characters per line.
 pub fn experiment_text(found: &DefragmentationExperiment, width: usize) -> StyledText {
-    let mut out = StyledText::from(wrap("", &format!("{QUESTION} {}", found.answer), width));
-    out += &wrap("", &describe_pieces(found), width);
+    let mut out = wrap("", &format!("{QUESTION} {}", found.answer), width);
+    out.append(wrap("", &describe_pieces(found), width));
     out.append(fragmentation_text(&found.files, &[], width));
     out += "\n";
     out.append(filesystems_text(&found.comparison, width));

@@ -75,12 +75,13 @@ pub(crate) fn tables(test: &FilesystemComparison) -> Vec<ReportTable> {
     };
     let difference = |row: &MetricResult| {
         let cell = |difference: &Option<Change>| match difference {
-            None => ReportCell::from("-"),
+            None => ReportCell::missing(),
             Some(found) => crate::drive_test::difference(found),
         };
-        let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
+        let winner = row.winner.and_then(|at| names(test).nth(at));
+        let winner = winner.map_or_else(ReportCell::missing, ReportCell::from);
         let cells = row.differences.iter().skip(1).map(cell);
-        std::iter::once(ReportCell::from(title(row))).chain(cells).chain([winner.into()]).collect()
+        std::iter::once(ReportCell::from(title(row))).chain(cells).chain([winner]).collect()
     };
     let others = names(test).skip(1).chain(["Better"]);
     vec![

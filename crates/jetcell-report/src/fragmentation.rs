@@ -24,7 +24,7 @@ pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width
     if !remarks.is_empty() {
         out += "\n";
     }
-    remarks.iter().for_each(|line| out += &wrap("  ", line, width));
+    remarks.iter().for_each(|line| out.append(wrap("  ", line, width)));
     out
 }
 

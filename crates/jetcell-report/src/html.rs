@@ -2,21 +2,21 @@
 //! Scripts that process Jetstress reports look for the cells `td.success` and `th.grid_row_header`, so this page
 //! contains them, too.
 
+use jetcell_workload::Profile;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Profile, Verdict};
 use maud::{Markup, html};
 
 use crate::advice::advice;
 use crate::page::{breakable, class_of, page, table};
 use crate::series::{charts, distributions, latency_over_rate, load_heading, test_charts};
-use crate::table::{ReportTable, Tone};
+use crate::table::ReportTable;
 use crate::tables;
 
 /// Renders the whole page.
 pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
-    let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
+    let class = class_of(tables::verdict_tone(result.verdict));
     let advice = advice(result, samples);
     page(
         &format!("Jetcell: {verdict}"),

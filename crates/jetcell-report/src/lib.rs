@@ -75,5 +75,6 @@ pub use run_lines::run_lines;
 pub use stored::{MAX_RESULT_BYTES, RunReadError, StoredRun};
 pub use styled_text::StyledText;
 pub use table::{CellValue, Digits, ReportCell, ReportColumn, ReportTable, Tone};
+pub use tables::{rule_state_cell, verdict_tone};
 pub use text::{outcome_line, text, verdict_line};
 pub use text_table::{flush_table_text, table_text, wrap, wrap_styled};

@@ -36,7 +36,7 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for mut word in text.split(' ') {
-        let mut length = columns(word);
+        let length = columns(word);
         if used > 0 && used + 1 + length <= width {
             lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
             used += 1;
@@ -44,14 +44,16 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
             lines.push(String::new());
             used = 0;
         }
-        while length > width {
-            let (part, rest) = cut(word, width);
+        while length > width
+            && let (part, rest) = cut(word, width)
+            && !rest.is_empty()
+        {
             lines.iter_mut().last().into_iter().for_each(|line| line.push_str(part));
             lines.push(String::new());
-            (word, length) = (rest, columns(rest));
+            word = rest;
         }
         lines.iter_mut().last().into_iter().for_each(|line| line.push_str(word));
-        used += length;
+        used += if length > width { columns(word) } else { length };
     }
     lines
 }

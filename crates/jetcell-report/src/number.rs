@@ -9,19 +9,9 @@ pub(crate) fn three_grouped(value: f64) -> ReportCell {
     ReportCell::number(value, Digits::Decimals(3))
 }
 
-/// Formats a measured figure with the precision used for its unit.
-pub(crate) fn figure(unit: Unit, value: f64) -> ReportCell {
-    ReportCell::figure(unit, value)
-}
-
-/// Formats a count with thousands separators.
-pub(crate) fn count(value: impl Into<u64>) -> ReportCell {
-    ReportCell::count(value)
-}
-
 /// Formats microseconds as milliseconds.
 pub(crate) fn latency_ms(us: f64) -> ReportCell {
-    figure(Unit::Milliseconds, us / 1_000.0)
+    ReportCell::figure(Unit::Milliseconds, us / 1_000.0)
 }
 
 /// Formats an exact number of bytes, with a rounded size as a remark.
@@ -44,7 +34,7 @@ mod tests {
     fn figures_use_unit_precision_and_machine_output_three_decimals() {
         let figure = ReportCell::figure(Unit::PerSecond, 12_345.678_9).within(Some(4.46));
         assert_eq!((figure.text().as_str(), figure.machine_text().as_str()), ("12,345.7", "12345.679"));
-        assert_eq!(figure.add_remark("target 1").line(), "12,345.7 (± 4.5; target 1)");
+        assert_eq!(figure.with_remark("target 1").line(), "12,345.7 (± 4.5; target 1)");
         assert_eq!(ReportCell::count(1_234_567_u64).text(), "1,234,567");
     }
 }

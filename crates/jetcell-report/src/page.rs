@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::bars::BarChart;
 use crate::chart::Chart;
-use crate::table::{ReportCell, ReportColumn, ReportTable, Tone};
+use crate::table::{CellValue, ReportCell, ReportColumn, ReportTable, Tone};
 use jetcell_input::{columns, printable_lines};
 
 /// Style sheet: colours for light and dark pages, and the layout.
@@ -207,7 +207,12 @@ fn row(row: &[ReportCell], table: &ReportTable, has_labels: bool) -> Markup {
                 th class=(class) scope="row" { (breakable(&cell.text())) }
             } @else {
                 td class=[class(cell, column)] data-column=[has_labels.then_some(&column.name)] {
-                    (breakable(&cell.text()))
+                    @match &cell.value {
+                        CellValue::Verdict(word, rest) => {
+                            span class=[class_of(cell.tone)] { (word) } (breakable(rest))
+                        },
+                        _ => (breakable(&cell.text())),
+                    }
                     @let remark = cell.remark();
                     @if !remark.is_empty() { " " span class="note" { "(" (remark) ")" } }
                 }
@@ -256,7 +261,9 @@ fn number(column: &ReportColumn) -> Option<&'static str> {
 }
 
 fn class(cell: &ReportCell, column: &ReportColumn) -> Option<String> {
-    let classes: Vec<&str> = [number(column), class_of(cell.tone)].into_iter().flatten().collect();
+    // In a verdict, only the word has the tone.
+    let tone = class_of(cell.tone).filter(|_| !matches!(cell.value, CellValue::Verdict(..)));
+    let classes: Vec<&str> = [number(column), tone].into_iter().flatten().collect();
     (!classes.is_empty()).then(|| classes.join(" "))
 }
 

@@ -35,7 +35,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> StyledText {
             run.started.get(..19).unwrap_or(&run.started).into(),
             run.test.name().into(),
             verdict_cell(run.verdict, run.doubts.len()),
-            headline(run).into(),
+            headline(run).map_or_else(ReportCell::missing, ReportCell::from),
             worst(|row| row.database_reads_average_latency_ms),
             worst(|row| row.log_writes_average_latency_ms),
             duration_text(run.tested_seconds()).into(),
@@ -46,30 +46,23 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> StyledText {
     table_text(&table, width)
 }
 
-/// Returns the most important figure for the run's test kind.
-fn headline(run: &RunResult) -> String {
-    match run.test {
+/// Returns the most important figure for the run's test kind, if it was measured.
+fn headline(run: &RunResult) -> Option<String> {
+    Some(match run.test {
         TestKind::Performance | TestKind::Stress => {
-            format!("{} IOPS", Unit::PerSecond.format(run.achieved_transactional_iops))
+            let unit = Unit::Iops;
+            format!("{} {}", unit.format(run.achieved_transactional_iops), unit.name())
         }
-        TestKind::Backup => match &run.backup {
-            Some(backup) => format!("{:.1} MiB/s", backup.rate() / MIB),
-            None => "–".into(),
-        },
-        TestKind::Recovery => match &run.recovery {
-            Some(recovery) => format!("{} s/log", plain(recovery.seconds_per_log())),
-            None => "–".into(),
-        },
+        TestKind::Backup => format!("{:.1} MiB/s", run.backup.as_ref()?.rate() / MIB),
+        TestKind::Recovery => format!("{} s/log", plain(run.recovery.as_ref()?.seconds_per_log())),
         TestKind::Replication => {
-            let ratio = run.replication.as_ref().and_then(|replication| {
-                let kept = replication.has_copies(true);
-                replication.ratio(replication.steady.as_ref()?, kept, ReplicationSideIo::transfers)
-            });
-            ratio.map_or("–".into(), |ratio| {
-                format!("{} passive/active", plain((ratio * 1000.0).round() / 1000.0))
-            })
+            let replication = run.replication.as_ref()?;
+            let kept = replication.has_copies(true);
+            let ratio =
+                replication.ratio(replication.steady.as_ref()?, kept, ReplicationSideIo::transfers)?;
+            format!("{} passive/active", plain((ratio * 1000.0).round() / 1000.0))
         }
-    }
+    })
 }
 
 #[cfg(test)]

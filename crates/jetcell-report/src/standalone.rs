@@ -11,7 +11,7 @@ pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
     let lines: Vec<(String, bool)> = [(caption, true), (note, false)]
         .into_iter()
         .flat_map(|(text, bold)| {
-            let lines = crate::text_table::wrap("", text, 62);
+            let lines = crate::text_table::wrap("", text, 62).to_string();
             lines.lines().map(|line| (line.trim_start().to_string(), bold)).collect::<Vec<_>>()
         })
         .collect();

@@ -21,6 +21,7 @@ pub enum RunReadError {
         /// The missing file.
         path: PathBuf,
         /// Error that the system returned.
+        #[source]
         error: io::Error,
     },
     /// The result has an unsupported version.
@@ -52,20 +53,30 @@ pub enum RunReadError {
         /// The file.
         path: PathBuf,
         /// Error that occurred while reading.
+        #[source]
         error: io::Error,
     },
 }
 
 impl RunReadError {
-    /// Returns what the user can do about the error.
-    pub fn advice(&self) -> &'static str {
-        match self {
-            RunReadError::Missing { .. } => "specify the directory that contains result.json",
+    /// Returns what the user can do about the error. Advice for other errors of the system depends on their number.
+    pub fn advice(&self) -> Option<&'static str> {
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        Some(match self {
+            RunReadError::Missing { error, .. } if is_missing(error) => {
+                "specify the directory that contains result.json"
+            }
+            RunReadError::Missing { .. } => return None,
             RunReadError::Version { .. } => "use the jetcell that wrote it",
             RunReadError::OtherCommand { .. } => "see its report.html and report.md",
             RunReadError::Damaged { .. } => "restore it from a copy",
-            RunReadError::Samples { .. } => "the samples are part of the run; restore them from a copy",
-        }
+            RunReadError::Samples { error, .. }
+                if is_missing(error) || error.kind() == io::ErrorKind::InvalidData =>
+            {
+                "the samples are part of the run; restore them from a copy"
+            }
+            RunReadError::Samples { .. } => return None,
+        })
     }
 }
 
@@ -182,5 +193,19 @@ mod tests {
         assert!(line.contains("samples.csv") && !line.contains('\n'), "{line}");
         let line = StoredRun::read(&dir.path().join("nowhere")).unwrap_err().to_string();
         assert!(line.contains("failed to read the stored run"), "{line}");
+    }
+
+    #[test]
+    fn only_a_missing_run_has_advice_of_its_own() {
+        let error = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            RunReadError::Missing { path: "a/result.json".into(), error }
+        };
+        assert!(error(2).advice().is_some(), "no such file");
+        // The command finds the advice about a missing permission through the source.
+        let denied = error(13);
+        assert_eq!(denied.advice(), None);
+        let source = std::error::Error::source(&denied).and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.and_then(io::Error::raw_os_error), Some(13));
     }
 }

@@ -1,4 +1,4 @@
-//! Text with tones, which a terminal shows as colours.
+//! Text whose parts have tones. A terminal shows tones as colours.
 
 use std::fmt;
 use std::ops::{AddAssign, Range};

@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 
 use jetcell_input::number::{
-    decimal, four_digits, grouped, human_bytes, plain, significant, with_three_decimals,
+    decimal, four_digits, grouped, human_bytes, plain, signed, significant, with_three_decimals,
 };
 use jetcell_input::{Align, Unit};
 use jetcell_workload::RuleBound;
@@ -38,6 +38,8 @@ pub enum Digits {
     Three,
     /// Four significant digits, for figures of any magnitude such as probabilities.
     Four,
+    /// One decimal, with the sign of the number.
+    Signed,
 }
 
 /// Value of a table cell.
@@ -64,8 +66,10 @@ pub enum CellValue {
     Bytes(u64),
     /// Limit of a rule: `≤ 20`.
     Limit(RuleBound, f64, Unit),
-    /// No value: `–`.
+    /// No value: `–` for readers, and empty for programs.
     Missing,
+    /// Statement that the author of a document did not make: `not stated`.
+    NotStated,
 }
 
 /// A cell of a report table.
@@ -83,11 +87,6 @@ impl ReportCell {
     /// Creates a cell with this value.
     pub fn new(value: CellValue) -> ReportCell {
         ReportCell { value, remark: String::new(), tone: Tone::Neutral }
-    }
-
-    /// Creates a cell with a remark.
-    pub fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> ReportCell {
-        ReportCell::from(text).add_remark(remark)
     }
 
     /// Creates a cell that is judged as good or bad.
@@ -120,9 +119,14 @@ impl ReportCell {
         ReportCell::new(CellValue::Missing)
     }
 
-    /// Returns the cell with a remark added.
+    /// Creates a measured figure, or a cell without a value.
+    pub fn figure_or_missing(unit: Unit, value: Option<f64>) -> ReportCell {
+        value.map_or_else(ReportCell::missing, |value| ReportCell::figure(unit, value))
+    }
+
+    /// Returns the cell with this remark.
     #[must_use]
-    pub fn add_remark(self, remark: impl Into<String>) -> ReportCell {
+    pub fn with_remark(self, remark: impl Into<String>) -> ReportCell {
         ReportCell { remark: remark.into(), ..self }
     }
 
@@ -156,9 +160,11 @@ impl ReportCell {
             CellValue::Number(value, Digits::Decimals(decimals)) => decimal(*value, usize::from(*decimals)),
             CellValue::Number(value, Digits::Three) => significant(*value),
             CellValue::Number(value, Digits::Four) => four_digits(*value),
+            CellValue::Number(value, Digits::Signed) => signed(*value),
             CellValue::Count(count) | CellValue::Bytes(count) => grouped(*count as f64),
             CellValue::Limit(bound, limit, unit) => format!("{} {}", bound.sign(), unit.format(*limit)),
             CellValue::Missing => "–".into(),
+            CellValue::NotStated => "not stated".into(),
         }
     }
 
@@ -180,13 +186,14 @@ impl ReportCell {
         [self.interval(), size, remark].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns the text for programs: a number has no separators.
+    /// Returns the text for programs: a number has no separators, and a missing value is empty.
     pub fn machine_text(&self) -> String {
         match &self.value {
             CellValue::Figure { value, .. } => with_three_decimals(*value),
             CellValue::Number(value, _) => value.to_string(),
             CellValue::Count(count) | CellValue::Bytes(count) => count.to_string(),
             CellValue::Limit(bound, limit, _) => format!("{} {}", bound.sign(), plain(*limit)),
+            CellValue::Missing => String::new(),
             _ => self.text(),
         }
     }

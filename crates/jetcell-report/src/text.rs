@@ -29,12 +29,12 @@ pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> StyledText 
     if result.analysis.saturation.is_some() {
         let curve = tables::curve(result);
         out += "\n";
-        curve.notes.iter().for_each(|note| out += &wrap("  ", note, width));
+        curve.notes.iter().for_each(|note| out.append(wrap("  ", note, width)));
         out.append(table_text(&curve, width));
     }
     for line in result_lines(result) {
         out += "\n";
-        out += &wrap("  ", &line, width);
+        out.append(wrap("  ", &line, width));
     }
     if result.measured_seconds == 0.0 {
         return out;
@@ -52,7 +52,7 @@ pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> StyledText 
         duration_text(result.measured_seconds)
     );
     out += "\n";
-    out += &wrap("  ", &rates, width);
+    out.append(wrap("  ", &rates, width));
     if let Some(all) = &result.configuration.mailboxes {
         let carried = all.supported_by(result.achieved_transactional_iops);
         let line = format!(
@@ -61,10 +61,10 @@ pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> StyledText 
             plain(all.iops_each),
             all.count
         );
-        out += &wrap("  ", &line, width);
+        out.append(wrap("  ", &line, width));
     }
     if let Some(limit) = &result.analysis.limit {
-        out += &wrap("  ", &format!("Limited by {}: {}", limit.limiter.title(), limit.reason), width);
+        out.append(wrap("  ", &format!("Limited by {}: {}", limit.limiter.title(), limit.reason), width));
     }
     out += "\n";
     out.append(table_text(&tables::io_latency(result), width));

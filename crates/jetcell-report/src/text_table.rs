@@ -22,8 +22,10 @@ pub fn flush_table_text(table: &ReportTable) -> StyledText {
 
 fn layout(table: &ReportTable, indent: usize, width: usize) -> StyledText {
     if table.rows.is_empty() {
-        let notes = table.notes.iter().map(|note| wrap("  ", note, width));
-        return notes.collect::<String>().into();
+        let indent = " ".repeat(indent);
+        let mut out = StyledText::new();
+        table.notes.iter().for_each(|note| out.append(wrap(&indent, note, width)));
+        return out;
     }
     let mut rows: Vec<Vec<StyledText>> = Vec::new();
     if !table.facts {
@@ -106,8 +108,8 @@ fn cell_text(cell: &ReportCell) -> StyledText {
 
 /// Wraps a paragraph into lines of at most `width` columns. The first line begins with `mark`; the others are indented
 /// to match.
-pub fn wrap(mark: &str, text: &str, width: usize) -> String {
-    wrap_styled(mark, &*printable(text), width).to_string()
+pub fn wrap(mark: &str, text: &str, width: usize) -> StyledText {
+    wrap_styled(mark, &*printable(text), width)
 }
 
 /// Wraps a paragraph with tones like [`wrap`]. The text must not contain line ends.
@@ -134,7 +136,7 @@ pub(crate) fn tables_text(tables: &[ReportTable], remarks: &[String], width: usi
         out.append(table_text(table, width));
         out += "\n";
     }
-    remarks.iter().for_each(|line| out += &wrap("  ", line, width));
+    remarks.iter().for_each(|line| out.append(wrap("  ", line, width)));
     out
 }
 
@@ -167,8 +169,8 @@ mod tests {
         let text = table_text(&table, 30).to_string();
         assert!(text.lines().all(|line| columns(line) <= 30), "{text}");
         assert!(text.contains("some words and"), "{text}");
-        assert_eq!(wrap("! ", "one two three four", 12), "! one two\n  three four\n");
-        assert_eq!(wrap("", "", 10), "\n");
+        assert_eq!(wrap("! ", "one two three four", 12).as_str(), "! one two\n  three four\n");
+        assert_eq!(wrap("", "", 10).as_str(), "\n");
     }
 
     #[test]
@@ -176,7 +178,7 @@ mod tests {
         let table = ReportTable::numbers("t", "Name", ["Size"]);
         let table = table.rows([vec!["郵便箱".into(), "1".into()], vec!["a".into(), "22".into()]]);
         assert_eq!(table_text(&table, 80).as_str(), "  Name    Size\n  郵便箱     1\n  a         22\n");
-        assert_eq!(wrap("", "郵便箱の一覧を表示", 12), "郵便箱の一覧\nを表示\n");
+        assert_eq!(wrap("", "郵便箱の一覧を表示", 12).as_str(), "郵便箱の一覧\nを表示\n");
         assert_eq!(fold("郵便箱 の一覧", 12), "郵便箱\n    の一覧");
     }
 }

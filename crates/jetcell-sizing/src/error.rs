@@ -37,7 +37,7 @@ pub enum SizingError {
     Platform { name: &'static str, value: f64 },
     #[error("{raid}: data_disks applies only to parity groups")]
     DataDisksOfMirror { raid: String },
-    #[error("{layout} of {disk} would need more than ten million disks: check the mailboxes and the disk")]
+    #[error("{layout} of {disk} would need more than ten million disks")]
     TooManyDisks { layout: String, disk: String },
     #[error("disk \"{disk}\" does not respond within {latency} on average even at minimal load")]
     SlowDisk { disk: String, latency: DurationQuantity },
@@ -45,10 +45,7 @@ pub enum SizingError {
     TooManyDatabases { databases: f64, max: f64 },
     #[error("the server has no database I/O to test")]
     NoIo,
-    #[error(
-        "a mailbox requires {mailbox_gib:.1} GiB, but a database may be at most {largest_gib:.1} GiB: raise \
-         databases.largest or lower mailboxes.quota"
-    )]
+    #[error("a mailbox requires {mailbox_gib:.1} GiB, but a database may be at most {largest_gib:.1} GiB")]
     LargeMailbox { mailbox_gib: f64, largest_gib: f64 },
     #[error("{name} is out of range")]
     NotFinite { name: String },
@@ -76,6 +73,8 @@ impl SizingError {
             | SizingError::Copies { .. }
             | SizingError::Disk { .. } => "correct this value",
             SizingError::DataDisksOfMirror { .. } => "remove it",
+            SizingError::TooManyDisks { .. } => "check the mailboxes and the disk",
+            SizingError::LargeMailbox { .. } => "raise databases.largest or lower mailboxes.quota",
             SizingError::SlowDisk { .. } => "use a faster disk or raise the latency",
             SizingError::TooManyDatabases { .. } => "use larger databases",
             SizingError::NoIo => "raise mailboxes.messages_per_day",

@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn the_error_of_an_invalid_quantity_has_an_example() {
         assert_eq!(
-            "300".parse::<DataSize>().unwrap_err().to_string(),
-            "'300' has no unit; try a value such as 2GiB or 300GB"
+            "300".parse::<DataSize>().unwrap_err().advice().unwrap(),
+            "try a value such as 2GiB or 300GB"
         );
         for text in ["", "GiB", "-5GiB", "1.2.3GiB", "5 parsecs", "nanGiB"] {
-            assert!(text.parse::<DataSize>().unwrap_err().to_string().contains("2GiB"), "{text}");
+            assert!(text.parse::<DataSize>().unwrap_err().advice().unwrap().contains("2GiB"), "{text}");
         }
         assert!("99999999999TiB".parse::<DataSize>().unwrap_err().to_string().contains("too large"));
         assert!("20".parse::<Share>().unwrap_err().to_string().contains("no unit"));

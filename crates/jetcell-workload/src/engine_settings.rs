@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use ese_engine::{EventProfile, MaintenanceWindow};
-use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
@@ -12,8 +11,7 @@ use crate::parse_error::ParseError;
 macro_rules! settings {
     ($($(#[$about:meta])* $name:ident($inner:ident);)*) => {$(
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name(pub $inner);
 
         impl FromStr for $name {
@@ -24,19 +22,7 @@ macro_rules! settings {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = ParseError;
-
-            fn try_from(text: String) -> Result<$name, ParseError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(setting: $name) -> String {
-                setting.to_string()
-            }
-        }
+        jetcell_input::text_in_serde!($name);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,10 +1,13 @@
 //! Errors for text that cannot be parsed.
 
+use std::borrow::Cow;
+
 use hdrhistogram::RecordError;
+use jetcell_input::OptionValueError;
 use jetcell_input::quantity::QuantityError;
 use thiserror::Error;
 
-/// Error returned when a string cannot be parsed. The one-line message includes a correct example where helpful.
+/// Error returned when a string cannot be parsed.
 #[derive(Clone, Debug, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum ParseError {
@@ -12,20 +15,26 @@ pub enum ParseError {
     Quantity(#[from] QuantityError),
     #[error(transparent)]
     Setting(#[from] ese_engine::Error),
+    #[error(transparent)]
+    Value(#[from] OptionValueError),
     #[error("not valid UTF-8 text")]
     NotUtf8,
     #[error("expected {0}")]
     Expected(&'static str),
-    #[error("could not parse '{text}'; use {examples}")]
-    NotUnderstood { text: String, examples: &'static str },
-    #[error("the {name} is out of range; use a value {limits}")]
-    OutOfRange { name: &'static str, limits: &'static str },
-    #[error("unknown maintenance task; use none, or a list of scan,zero,defrag,layout")]
-    UnknownTask,
-    #[error("zero requires scan, because one pass does both; use scan,zero")]
-    ZeroWithoutScan,
     #[error("{0:?} is not a latency histogram bucket")]
     Bucket(String),
     #[error(transparent)]
     Latency(#[from] RecordError),
+}
+
+impl ParseError {
+    /// Returns what the user can do about it, for example `use uniform, zipf:0.9 or 80/20`.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            ParseError::Quantity(error) => error.advice(),
+            ParseError::Setting(error) => error.advice(),
+            ParseError::Value(error) => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -292,9 +292,9 @@ fn copy_file(
     stopped: &AtomicBool,
     done: &AtomicU64,
 ) -> Result<(), PreservedStateError> {
-    let io_error = io_error_at(target);
-    let mut from = File::open(source).map_err(&io_error)?;
-    let len = from.metadata().map_err(&io_error)?.len();
+    let (source_error, io_error) = (io_error_at(source), io_error_at(target));
+    let mut from = File::open(source).map_err(&source_error)?;
+    let len = from.metadata().map_err(&source_error)?.len();
     let mut to = open_or_create(target).map_err(&io_error)?;
     match method {
         ResetMethod::Snapshot => {
@@ -309,9 +309,9 @@ fn copy_file(
         ResetMethod::Copy => {
             let (mut buffer, mut at) = (vec![0; COPY_BUFFER_BYTES], 0);
             to.set_len(len).map_err(&io_error)?;
-            from.seek(SeekFrom::Start(0)).map_err(&io_error)?;
+            from.seek(SeekFrom::Start(0)).map_err(&source_error)?;
             while !stopped.load(Ordering::Relaxed) {
-                let read = from.read(&mut buffer).map_err(&io_error)?;
+                let read = from.read(&mut buffer).map_err(&source_error)?;
                 if read == 0 {
                     break;
                 }
@@ -320,7 +320,7 @@ fn copy_file(
                 done.fetch_add(read as u64, Ordering::Relaxed);
             }
             if at != len && !stopped.load(Ordering::Relaxed) {
-                return Err(io_error(io::ErrorKind::UnexpectedEof.into()));
+                return Err(source_error(io::ErrorKind::UnexpectedEof.into()));
             }
         }
     }
@@ -426,6 +426,15 @@ mod tests {
         assert_eq!(PreparedState::read(dir.path()).unwrap(), None);
         assert!(!kept[0].database.exists());
         assert_eq!(contents(dir.path()), before);
+    }
+
+    #[test]
+    fn an_error_of_the_source_names_the_source() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, target) = (dir.path().join("source"), dir.path().join("target"));
+        let (stopped, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let error = copy_file(&source, &target, ResetMethod::Copy, &stopped, &done).unwrap_err();
+        assert!(matches!(&error, PreservedStateError::Io { path, .. } if *path == source), "{error}");
     }
 
     #[test]

@@ -356,7 +356,9 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
             &mut PhaseRecorder::default(),
             &Cancellation::default(),
         );
-        assert!(error.unwrap_err().advice().unwrap().contains("continue it with --resume"), "{source:?}");
+        let advice = error.unwrap_err().advice().unwrap();
+        assert!(advice.contains("continue it with --resume"), "{source:?}");
+        assert!(advice.contains(crate::endurance::STATE_FILE_NAME), "{advice}");
     }
     let stop = Cancellation::default();
     let mut watcher =

@@ -58,7 +58,7 @@ mod tests {
         assert_eq!("64MiB".parse(), Ok(DatabaseSize::Absolute(ByteSize::mib(64))));
         for text in ["0%", "101%", "%", "-5%", "8.5%", "80%%"] {
             assert!(
-                text.parse::<DatabaseSize>().unwrap_err().to_string().contains("use a value from 1% to 100%"),
+                text.parse::<DatabaseSize>().unwrap_err().advice().unwrap() == "use a value from 1% to 100%",
                 "{text}"
             );
         }

@@ -91,7 +91,26 @@ macro_rules! rule_kinds {
             Other,
         }
 
-        const KINDS: &[(RuleKind, &str, Unit)] = &[$((RuleKind::$kind, $title, Unit::$unit)),*];
+        impl RuleKind {
+            /// All known kinds.
+            const ALL: &'static [RuleKind] = &[$(RuleKind::$kind),*];
+
+            /// Returns the title of rules of this kind.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(RuleKind::$kind => $title,)*
+                    RuleKind::Other => "",
+                }
+            }
+
+            /// Returns the unit of the limit and of the measured value.
+            pub fn unit(self) -> Unit {
+                match self {
+                    $(RuleKind::$kind => Unit::$unit,)*
+                    RuleKind::Other => Unit::None,
+                }
+            }
+        }
     };
 }
 
@@ -107,12 +126,12 @@ rule_kinds! {
     LogWriteP99: "99th percentile of log writes (msec)", Milliseconds;
     OperationP95: "95th percentile of operations (msec)", Milliseconds;
     OperationP99: "99th percentile of operations (msec)", Milliseconds;
-    OperationsBehind: "Operations behind the rate (seconds)", None;
+    OperationsBehind: "Operations behind the rate (seconds)", Seconds;
     OperationsNotCompleted: "Operations not completed in time", None;
     OperationsPerSecond: "Achieved operations per second", PerSecond;
     TransactionalIo: "Achieved transactional I/O per second", PerSecond;
     SustainedRate: "Highest sustained rate (operations/sec)", PerSecond;
-    PassiveIo: "Database I/O of a copy over that of its active side", None;
+    PassiveIo: "Database I/O of a copy over that of its active side", Ratio;
     IoErrors: "I/O errors", None;
     WrongRecords: "Records with wrong content", None;
     BadPagesInBackup: "Bad pages read by the backup", None;
@@ -123,26 +142,16 @@ rule_kinds! {
     MeasuredEnough: "Measured enough (doubts)", None;
     HostsLost: "Hosts that were lost", None;
     HostsWithoutResult: "Hosts without a result", None;
-    StartSkew: "Start skew (% of the measured time)", None;
-    ClockMovement: "Movement of a wall clock (% of the measured time)", None;
-    CommonTime: "Common time of all hosts (% of the shortest measured time)", None;
+    StartSkew: "Start skew (% of the measured time)", Percent;
+    ClockMovement: "Movement of a wall clock (% of the measured time)", Percent;
+    CommonTime: "Common time of all hosts (% of the shortest measured time)", Percent;
     HostVerdicts: "Hosts whose own verdict is not a pass", None;
 }
 
 impl RuleKind {
-    /// Returns the title of rules of this kind.
-    pub fn title(self) -> &'static str {
-        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, title, _)| title)
-    }
-
-    /// Returns the unit of the limit and of the measured value.
-    pub fn unit(self) -> Unit {
-        KINDS.iter().find(|(kind, ..)| *kind == self).map_or(Unit::None, |(.., unit)| *unit)
-    }
-
     /// Returns the kind of a rule in a result that was written before kinds were stored.
     fn from_title(title: &str) -> RuleKind {
-        KINDS.iter().find(|(_, known, _)| *known == title).map_or(RuleKind::Other, |(kind, ..)| *kind)
+        RuleKind::ALL.iter().copied().find(|kind| kind.title() == title).unwrap_or_default()
     }
 }
 

@@ -4,8 +4,24 @@ use super::*;
 
 #[test]
 fn each_kind_has_its_own_title() {
-    for (kind, title, _) in KINDS {
-        assert_eq!((kind.title(), RuleKind::from_title(title)), (*title, *kind));
+    for kind in RuleKind::ALL {
+        assert_eq!(RuleKind::from_title(kind.title()), *kind);
+    }
+}
+
+#[test]
+fn the_unit_of_a_rule_agrees_with_its_title() {
+    let units = [
+        ("(msec)", Unit::Milliseconds),
+        ("(seconds)", Unit::Seconds),
+        ("(% of", Unit::Percent),
+        (" per second", Unit::PerSecond),
+        ("/sec)", Unit::PerSecond),
+        (" over that of", Unit::Ratio),
+    ];
+    for kind in RuleKind::ALL {
+        let named = units.iter().find(|(words, _)| kind.title().contains(words));
+        assert_eq!(kind.unit(), named.map_or(Unit::None, |(_, unit)| *unit), "{}", kind.title());
     }
 }
 

@@ -76,8 +76,11 @@ advised!(
     jetcell_dump::DumpError,
     jetcell_export::ExportError,
     jetcell_input::OptionValueError,
+    jetcell_input::quantity::QuantityError,
     jetcell_input::toml::TomlError,
+    jetcell_power::MeterKindError,
     jetcell_power::PowerError,
+    jetcell_power::UnknownScope,
     jetcell_remote::RemoteError,
     jetcell_remote::ServeError,
     jetcell_remote::TokenError,
@@ -112,6 +115,7 @@ mod lab {
         jetcell_lab::drive::TargetError,
         jetcell_lab::drives::DriveListError,
         jetcell_lab::filesystems::SpecificationError,
+        jetcell_lab::filesystems::UnknownFilesystemKind,
     );
 
     impl Advise for jetcell_durability::WriteError {
@@ -129,35 +133,29 @@ mod lab {
 
 // The texts of these errors contain an example or the valid values, or there is nothing to advise.
 impl Advise for jetcell_export::UnknownFormat {}
-impl Advise for jetcell_input::quantity::QuantityError {}
-impl Advise for jetcell_power::MeterKindError {}
-impl Advise for jetcell_power::ScopeError {}
 impl Advise for jetcell_workload::result::NoMeasuredWindow {}
 #[cfg(feature = "arrays")]
 impl Advise for jetcell_array::UnknownLevel {}
-#[cfg(feature = "lab")]
-impl Advise for jetcell_lab::filesystems::UnknownFilesystemKind {}
 
 impl Advise for jetcell_workload::ParseError {
     fn advice(&self) -> Option<Cow<'static, str>> {
-        use jetcell_workload::ParseError::{Expected, NotUtf8, Setting};
+        use jetcell_workload::ParseError::{Expected, NotUtf8};
         match self {
             NotUtf8 | Expected(_) => Some(Cow::Borrowed("see --help")),
-            Setting(error) => Advise::advice(error),
-            _ => None,
+            _ => self.advice(),
         }
     }
 }
 
 impl Advise for jetcell_report::RunReadError {
     fn advice(&self) -> Option<Cow<'static, str>> {
-        Some(Cow::Borrowed(self.advice()))
+        self.advice().map(Cow::Borrowed)
     }
 }
 
 impl Advise for jetcell_report::esrp::SourceError {
     fn advice(&self) -> Option<Cow<'static, str>> {
-        Some(Cow::Borrowed(self.advice()))
+        self.advice().map(Cow::Borrowed)
     }
 }
 

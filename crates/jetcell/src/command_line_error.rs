@@ -81,7 +81,7 @@ fn suggestions(names: Option<&ContextValue>, kind: &str) -> Option<String> {
     }
 }
 
-/// Returns the error of a value parser. Errors of this program contain the remedy, those of clap do not.
+/// Returns the error of a value parser. Errors of this program have advice, those of clap do not.
 fn value_error(error: &(dyn Error + 'static)) -> CommandError {
     macro_rules! return_known_error {
         ($($(#[$attribute:meta])* $kind:ty),* $(,)?) => {
@@ -101,7 +101,7 @@ fn value_error(error: &(dyn Error + 'static)) -> CommandError {
         ese_engine::Error,
         jetcell_export::UnknownFormat,
         jetcell_power::MeterKindError,
-        jetcell_power::ScopeError,
+        jetcell_power::UnknownScope,
         jetcell_workload::ParseError,
         #[cfg(feature = "arrays")]
         jetcell_array::UnknownLevel,

@@ -23,7 +23,7 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
 /// Prints a line to standard error, ignoring errors. On a terminal, the line is wrapped between words.
 pub fn print_note(line: &str) {
     let text = if io::stderr().is_terminal() {
-        wrap("", line, terminal_width())
+        wrap("", line, terminal_width()).to_string()
     } else {
         format!("{}\n", printable(line))
     };

@@ -1,6 +1,6 @@
 //! Finds errors that are text. A caller cannot tell one text from another, and the command cannot print its advice.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use proc_macro2::Ident;
@@ -8,18 +8,18 @@ use syn::visit::{self, Visit};
 use syn::{GenericArgument, PathArguments, Type};
 
 use crate::RuleFindings;
-use crate::rules::sizes::is_test_file;
+use crate::rules::test_files::is_named_for_tests;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
 /// Finds functions, types and traits whose error type is text.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
-    let crates = workspace.root.join("crates");
+    let (crates, python) = (workspace.root.join("crates"), workspace.root.join("python"));
     let is_checked = |path: &Path| {
-        let Ok(path) = path.strip_prefix(&crates) else { return false };
-        let mut parts = path.iter().skip(1);
-        let is_source = parts.next().is_some_and(|part| part == "src") && parts.all(|part| part != "tests");
-        is_source && !is_test_file(path)
+        // The path in a package begins with the folder of the sources.
+        let in_crate = path.strip_prefix(&crates).ok().map(|path| path.iter().skip(1).collect::<PathBuf>());
+        let in_package = in_crate.or_else(|| path.strip_prefix(&python).ok().map(Path::to_path_buf));
+        in_package.is_some_and(|path| path.starts_with("src") && !is_named_for_tests(&path))
     };
     let mut findings = RuleFindings::new();
     for (path, source) in workspace.sources.iter().filter(|(path, _)| is_checked(path)) {
@@ -73,10 +73,8 @@ impl Visit<'_> for TextErrors {
     }
 
     fn visit_item_struct(&mut self, item: &syn::ItemStruct) {
-        let mut fields = item.fields.iter();
-        let is_newtype = matches!(&item.fields, syn::Fields::Unnamed(fields) if fields.unnamed.len() == 1);
-        let is_error = item.ident.to_string().ends_with("Error") && is_newtype;
-        self.add(&item.ident, is_error && fields.all(|field| is_text(&field.ty)));
+        let is_error = item.ident.to_string().ends_with("Error") && item.fields.len() == 1;
+        self.add(&item.ident, is_error && item.fields.iter().all(|field| is_text(&field.ty)));
     }
 }
 
@@ -142,6 +140,7 @@ mod tests {
             ("impl TryFrom<u8> for One { type Error = &'static str; }", "Error"),
             ("pub struct FourError(pub String);", "FourError"),
             ("mod inner { struct FiveError(String); }", "FiveError"),
+            ("struct SixError { text: String }", "SixError"),
         ] {
             assert_eq!(names(text), [name], "{text}");
         }

@@ -48,10 +48,12 @@ const FORBID: [&str; 2] = ["#![forbid(unsafe_code)]", "#![cfg_attr(not(shuttle),
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let mut findings = RuleFindings::new();
     for (name, paths) in FORBIDDEN {
-        let Some(package) = workspace.member(name) else { continue };
-        let Some(library) =
-            package.targets.iter().find(|target| target.kind.iter().any(|kind| kind == "lib"))
-        else {
+        let is_library = |kind: &String| kind == "lib";
+        let library = workspace
+            .member(name)
+            .and_then(|package| package.targets.iter().find(|target| target.kind.iter().any(is_library)));
+        let Some(library) = library else {
+            findings.push(format!("{name}: the workspace has no library with this name"));
             continue;
         };
         for module in ModuleTree::load(&library.src_path, &workspace.sources)?.modules {

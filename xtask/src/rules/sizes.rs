@@ -35,7 +35,7 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
 }
 
 /// Returns true if the file contains unit tests of the module in its name.
-pub fn is_test_file(path: &Path) -> bool {
+fn is_test_file(path: &Path) -> bool {
     path.file_stem()
         .and_then(|stem| stem.to_str())
         .is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))

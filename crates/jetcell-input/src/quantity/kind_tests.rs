@@ -66,7 +66,9 @@ fn each_mistake_is_typed_and_has_an_example() {
     assert!(matches!(error(SECONDS, "1h30"), QuantityError::NoUnit { .. }));
     assert!(matches!(error(SECONDS, "1e999h"), QuantityError::TooLarge { .. }));
     assert!(matches!(error(SIZE.with_max(1e18), "99999999TiB"), QuantityError::TooLarge { .. }));
-    assert_eq!(error(SIZE, "300").to_string(), "'300' has no unit; try a value such as 2GiB");
+    let unitless = error(SIZE, "300");
+    assert_eq!(unitless.to_string(), "'300' has no unit");
+    assert_eq!(unitless.advice().unwrap(), "try a value such as 2GiB");
     assert!(error(SIZE, &"9".repeat(100_000)).to_string().len() < 200);
 }
 

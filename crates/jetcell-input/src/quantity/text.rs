@@ -22,7 +22,8 @@ impl From<QuantityText> for String {
     }
 }
 
-/// Implements serialization with `Display`, and deserialization with `FromStr`.
+/// Implements serialization with `Display`, and deserialization with `FromStr`. The error must have a method `advice`,
+/// because serde passes on only text.
 #[macro_export]
 macro_rules! text_in_serde {
     ($kind:ty) => {
@@ -35,7 +36,9 @@ macro_rules! text_in_serde {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<$kind, D::Error> {
                 let text =
                     <$crate::quantity::QuantityText as ::serde::Deserialize>::deserialize(deserializer)?;
-                String::from(text).parse().map_err(::serde::de::Error::custom)
+                let parsed = String::from(text).parse::<$kind>();
+                parsed
+                    .map_err(|error| ::serde::de::Error::custom($crate::with_advice(&error, error.advice())))
             }
         }
     };

@@ -35,19 +35,17 @@ fn invalid_text_is_refused_with_an_example() {
     for text in ["", "GiB", "1XB", "-5MiB", "1.2.3GiB", "99999999999TiB", "18446744073709551616"] {
         assert!(text.parse::<ByteSize>().is_err(), "{text}");
     }
-    let message = |text: &str| text.parse::<ByteRate>().unwrap_err().to_string();
+    let full = |error: QuantityError| crate::with_advice(&error, error.advice());
+    let message = |text: &str| full(text.parse::<ByteRate>().unwrap_err());
     assert_eq!(message("0"), "'0' is zero; try a value such as 50MB/s");
     assert_eq!(message("fast"), "could not parse 'fast'; try a value such as 50MB/s");
     assert_eq!(
-        "soon".parse::<TimeSpan>().unwrap_err().to_string(),
+        full("soon".parse::<TimeSpan>().unwrap_err()),
         "could not parse 'soon'; try a value such as 60s or 2h"
     );
+    assert_eq!(full(positive::<TimeSpan>("0s").unwrap_err()), "'0s' is zero; try a value such as 60s or 2h");
     assert_eq!(
-        positive::<TimeSpan>("0s").unwrap_err().to_string(),
-        "'0s' is zero; try a value such as 60s or 2h"
-    );
-    assert_eq!(
-        within(ByteSize::mib(512)..=ByteSize::mib(1 << 20))("1MiB").unwrap_err().to_string(),
+        full(within(ByteSize::mib(512)..=ByteSize::mib(1 << 20))("1MiB").unwrap_err()),
         "'1MiB' is out of range; use a value from 512MiB to 1TiB"
     );
 }

@@ -29,8 +29,13 @@ pub enum TomlErrorKind {
     },
     /// The key is required.
     MissingKey,
-    /// The text is not TOML, or the value has the wrong type or is out of range. Contains the reason.
-    InvalidValue(String),
+    /// The text is not TOML, or the value has the wrong type or is out of range.
+    InvalidValue {
+        /// Reason why the value is invalid.
+        reason: String,
+        /// Advice of the parser of the value, if it has any.
+        advice: Option<String>,
+    },
 }
 
 /// A known key that is similar to an unknown key.
@@ -59,8 +64,7 @@ impl TomlError {
             TomlErrorKind::UnknownKey { known, .. } if !known.is_empty() => {
                 Some(format!("known keys: {}", shortened(&known.join(", "), MAX_KNOWN)).into())
             }
-            // The parser of the value has added its own advice.
-            TomlErrorKind::InvalidValue(reason) if reason.contains("; ") => None,
+            TomlErrorKind::InvalidValue { advice: Some(advice), .. } => Some(advice.clone().into()),
             _ => self.line.map(|_| "correct this line".into()),
         }
     }
@@ -83,8 +87,8 @@ impl fmt::Display for TomlError {
         match &self.mistake {
             TomlErrorKind::UnknownKey { .. } => write!(f, "unknown key '{key}'"),
             TomlErrorKind::MissingKey => write!(f, "missing key '{key}'"),
-            TomlErrorKind::InvalidValue(reason) if key.is_empty() => f.write_str(reason),
-            TomlErrorKind::InvalidValue(reason) => write!(f, "{key}: {reason}"),
+            TomlErrorKind::InvalidValue { reason, .. } if key.is_empty() => f.write_str(reason),
+            TomlErrorKind::InvalidValue { reason, .. } => write!(f, "{key}: {reason}"),
         }
     }
 }

@@ -12,6 +12,7 @@ use ::toml::{Spanned, Table, Value};
 use serde::de::DeserializeOwned;
 
 pub use self::error::{NearestKey, TomlError, TomlErrorKind};
+use crate::advice::ADVICE_SEPARATOR;
 use crate::nearest::nearest_entry;
 use crate::{error_line, shortened_name};
 
@@ -57,7 +58,8 @@ impl<'a> TomlText<'a> {
         T::deserialize(Deserializer::from(document)).map_err(|error| self.error(&error))
     }
 
-    /// Converts an error of the parser. Serde reports the names of unknown and missing keys only as text.
+    /// Converts an error of the parser. Serde reports the names of unknown and missing keys, and the advice of the
+    /// parser of a value, only as text.
     fn error(&self, error: &Error) -> TomlError {
         let (message, offset) = (error.message(), error.span().map(|span| span.start));
         if let Some((key, known)) = unknown_field(message) {
@@ -70,7 +72,14 @@ impl<'a> TomlText<'a> {
         match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
             Some(key) if path.is_empty() => self.mistake(offset, key, TomlErrorKind::MissingKey),
             Some(key) => self.mistake(offset, &format!("{path}.{key}"), TomlErrorKind::MissingKey),
-            None => self.mistake(offset, &path, TomlErrorKind::InvalidValue(plain(&error_line(&message)))),
+            None => {
+                let text = plain(&error_line(&message));
+                let (reason, advice) = match text.split_once(ADVICE_SEPARATOR) {
+                    Some((reason, advice)) => (reason.to_owned(), Some(advice.to_owned())),
+                    None => (text, None),
+                };
+                self.mistake(offset, &path, TomlErrorKind::InvalidValue { reason, advice })
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jetcell_host::Evidence;
 use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
-use jetcell_workload::measurement::{Change, ConfidenceInterval, winner};
+use jetcell_workload::measurement::{Change, ConfidenceInterval, RepeatedFigure, winner};
 use serde::{Deserialize, Serialize};
 
 use super::measurement::StepMeasurement;
@@ -13,7 +13,8 @@ use super::preconditioning::Preconditioning;
 use super::step::TestStep;
 use super::target::{TargetKind, TestTarget};
 
-/// Version of the stored format, incremented whenever a field is removed or changes its meaning.
+/// Version of the stored format, incremented whenever a field is removed without an alias for readers or changes its
+/// meaning.
 pub const SCHEMA: u32 = 1;
 
 /// Options for a drive test.
@@ -179,22 +180,46 @@ pub struct TargetStepResult {
 
 impl StepResult {
     /// Computes the result of a step from the repetitions on each target.
-    pub(super) fn from_repetitions(step: TestStep, measured: Vec<Vec<StepMeasurement>>) -> StepResult {
-        let figures: Vec<Vec<f64>> = measured
-            .iter()
-            .map(|target| target.iter().filter_map(|one| one.figure(&step)).collect())
-            .collect();
+    pub(crate) fn from_repetitions(step: TestStep, measured: Vec<Vec<StepMeasurement>>) -> StepResult {
+        let figures: Vec<Vec<Option<f64>>> =
+            measured.iter().map(|target| repeated_figures(target, &step)).collect();
         let base = figures.first().cloned().unwrap_or_default();
         let winner = winner(step.unit.better(), &figures);
-        let step_figure = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
-            (!values.is_empty()).then(|| TargetStepResult {
-                mean: values.iter().sum::<f64>() / values.len() as f64,
-                interval: ConfidenceInterval::from_values(values),
-                difference: if at == 0 { None } else { Change::paired(&base, values) },
-                repetitions,
-            })
-        };
+        let step_figure =
+            |(at, (repetitions, figures)): (usize, (Vec<StepMeasurement>, &Vec<Option<f64>>))| {
+                let values: Vec<f64> = figures.iter().copied().flatten().collect();
+                (!values.is_empty()).then(|| TargetStepResult {
+                    mean: values.iter().sum::<f64>() / values.len() as f64,
+                    interval: ConfidenceInterval::from_values(&values),
+                    difference: if at == 0 { None } else { Change::paired(&base, figures) },
+                    repetitions,
+                })
+            };
         let figures = measured.into_iter().zip(&figures).enumerate().map(step_figure).collect();
         StepResult { step, figures, winner }
     }
+
+    /// Returns the change from target `base` to target `other`, whose repetitions alternated.
+    pub fn change(&self, base: usize, other: usize) -> Option<Change> {
+        let figures = |target: usize| {
+            Some(repeated_figures(&self.figures.get(target)?.as_ref()?.repetitions, &self.step))
+        };
+        Change::paired(&figures(base)?, &figures(other)?)
+    }
+
+    /// Returns the mean for a target, and its interval if there are at least two repetitions.
+    pub fn figure(&self, target: usize) -> Option<(f64, Option<RepeatedFigure>)> {
+        let result = self.figures.get(target)?.as_ref()?;
+        let repetitions = repeated_figures(&result.repetitions, &self.step).iter().flatten().count();
+        Some((result.mean, result.interval.map(|interval| RepeatedFigure { interval, repetitions })))
+    }
 }
+
+/// Returns the figure of each repetition, or `None` for a repetition in which nothing was transferred.
+fn repeated_figures(repetitions: &[StepMeasurement], step: &TestStep) -> Vec<Option<f64>> {
+    repetitions.iter().map(|one| one.figure(step)).collect()
+}
+
+#[cfg(test)]
+#[path = "result_tests.rs"]
+mod tests;

@@ -126,7 +126,8 @@ impl TargetError {
             TargetError::TooSmall { .. } => {
                 return Some(format!("use at least {}", human_bytes(MIN_TARGET)).into());
             }
-            TargetError::NotRoot { .. } | TargetError::Unusable { .. } => return None,
+            TargetError::NotRoot { .. } => "run the command as root",
+            TargetError::Unusable { .. } => return None,
         }))
     }
 }

@@ -34,20 +34,24 @@ pub struct DriveRow {
 
 impl DriveRow {
     /// Creates a row from one figure per drive, each with a confidence interval if it was measured more than once.
+    /// `alternated` returns the change from the first drive to another if their repetitions alternated.
     pub(super) fn from_figures(
         title: &str,
         unit: &str,
         better: BetterDirection,
         values: &[Option<(f64, Option<RepeatedFigure>)>],
+        alternated: &dyn Fn(usize) -> Option<Change>,
         in_mean: bool,
     ) -> Option<DriveRow> {
         let base = values.first().copied().flatten()?;
         let mut undecided_steps = 0;
         let advantage = |(at, value): (usize, &Option<(f64, Option<RepeatedFigure>)>)| {
             let (figure, interval) = value.filter(|_| at > 0)?;
-            let change = base.1.zip(interval).and_then(|(base, other)| Change::independent(base, other));
+            let percent = better.percent(base.0, figure)?;
+            let independent = || Change::independent(base.1?, interval?);
+            let change = alternated(at).or_else(independent);
             undecided_steps += usize::from(!change.is_some_and(|change| change.significant));
-            better.percent(base.0, figure)
+            Some(percent)
         };
         let advantages: Vec<Option<f64>> = values.iter().enumerate().map(advantage).collect();
         advantages.iter().any(Option::is_some).then(|| DriveRow {
@@ -135,7 +139,7 @@ pub fn run_rows(runs: &[Option<RunFigures>]) -> Vec<DriveRow> {
     let row =
         |(title, unit, better, value, in_mean): (&str, &str, BetterDirection, RunFigureSelector, bool)| {
             let values: Vec<_> = runs.iter().map(|run| run.as_ref().and_then(value)).collect();
-            DriveRow::from_figures(title, unit, better, &values, in_mean)
+            DriveRow::from_figures(title, unit, better, &values, &|_| None, in_mean)
         };
     figures.into_iter().filter_map(row).collect()
 }
@@ -147,18 +151,26 @@ pub fn test_rows(tests: &[Option<(&DriveTest, usize)>]) -> Vec<DriveRow> {
     else {
         return Vec::new();
     };
+    // Targets of one test were measured in interleaved turns.
+    let first = tests.first().copied().flatten().map(|(test, _)| test);
+    let same_test: Vec<bool> =
+        tests.iter().map(|test| first.is_some() && test.map(|(test, _)| test) == first).collect();
     let mut groups: Vec<(String, Vec<DriveRow>)> = Vec::new();
     for step in steps {
-        let value = |one: &Option<(&DriveTest, usize)>| {
-            let (test, target) = (*one)?;
-            let found = test.steps.iter().find(|other| other.step.name == step.step.name)?;
-            let figure = found.figures.get(target)?.as_ref()?;
-            let repetitions = figure.repetitions.len();
-            Some((figure.mean, figure.interval.map(|interval| RepeatedFigure { interval, repetitions })))
+        let result = |at: usize| {
+            let (test, target) = tests.get(at).copied().flatten()?;
+            Some((test.steps.iter().find(|other| other.step.name == step.step.name)?, target))
         };
-        let values: Vec<_> = tests.iter().map(value).collect();
+        let values: Vec<_> = (0..tests.len())
+            .map(|at| result(at).and_then(|(result, target)| result.figure(target)))
+            .collect();
+        let alternated = |at: usize| {
+            let ((base, from), (_, to)) = (result(0)?, result(at)?);
+            same_test.get(at)?.then(|| base.change(from, to)).flatten()
+        };
         let unit = step.step.unit;
-        let row = DriveRow::from_figures(&step.step.title, unit.name(), unit.better(), &values, true);
+        let row =
+            DriveRow::from_figures(&step.step.title, unit.name(), unit.better(), &values, &alternated, true);
         let Some(row) = row else {
             continue;
         };
@@ -188,9 +200,11 @@ fn group(step: &StepResult) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jetcell_host::Evidence;
     use jetcell_workload::measurement::ConfidenceInterval;
 
     use super::*;
+    use crate::drive::{DriveTestOptions, StepMeasurement, StepUnit, TargetCosts, TestStep};
 
     fn around(mean: f64, half_width: f64) -> Option<(f64, Option<RepeatedFigure>)> {
         let interval = ConfidenceInterval { mean, half_width };
@@ -199,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_sign_of_an_advantage_shows_the_better_drive() {
-        let row = |better, values: &[_]| DriveRow::from_figures("t", "u", better, values, true).unwrap();
+        let row =
+            |better, values: &[_]| DriveRow::from_figures("t", "u", better, values, &|_| None, true).unwrap();
         let rate = row(BetterDirection::Higher, &[around(100.0, 1.0), around(117.9, 1.0), None]);
         assert_eq!(rate.advantages[0], None);
         assert!((rate.advantages[1].unwrap() - 17.9).abs() < 1e-9 && rate.advantages[2].is_none());
@@ -207,20 +222,62 @@ mod tests {
         let latency = row(BetterDirection::Lower, &[around(17.6, 7.0), around(12.0, 7.0)]);
         assert!((latency.advantages[1].unwrap() - 31.818).abs() < 1e-3);
         assert_eq!(latency.undecided_steps, 1, "the difference is not significant");
-        assert_eq!(
-            DriveRow::from_figures("t", "u", BetterDirection::Lower, &[None, around(1.0, 0.0)], true),
-            None
-        );
-        assert_eq!(
-            DriveRow::from_figures(
-                "t",
-                "u",
-                BetterDirection::Lower,
-                &[around(0.0, 0.0), around(1.0, 0.0)],
-                true
-            ),
-            None
-        );
+        let none = |values: &[_]| {
+            DriveRow::from_figures("t", "u", BetterDirection::Lower, values, &|_| None, true).is_none()
+        };
+        assert!(none(&[None, around(1.0, 0.0)]) && none(&[around(0.0, 0.0), around(1.0, 0.0)]));
+        let partly =
+            row(BetterDirection::Lower, &[around(1.0, 0.0), around(2.0, 0.0), around(f64::NAN, 9.0)]);
+        assert_eq!((partly.advantages[2], partly.undecided_steps), (None, 0), "no percentage, no doubt");
+    }
+
+    #[test]
+    fn alternating_targets_of_one_test_are_compared_turn_by_turn() {
+        // The machine slows down by half, but the second target is 5 % faster in every turn.
+        let step = TestStep {
+            name: "random_read_4k".into(),
+            title: "Random, read".into(),
+            group: StepGroup::FourKib,
+            unit: StepUnit::Iops,
+            size: 4096,
+            depth: 1,
+            reads_percent: 100,
+        };
+        let turn =
+            |operations: u64| StepMeasurement { seconds: 1.0, operations, ..StepMeasurement::default() };
+        let turns = |factor: u64| [100, 80, 60, 50].map(|operations| turn(operations * factor)).to_vec();
+        let steps = vec![StepResult::from_repetitions(step, vec![turns(20), turns(21)])];
+        let costs = TargetCosts::default();
+        let test = DriveTest {
+            schema: crate::drive::SCHEMA,
+            evidence: Evidence::default(),
+            began_unix_ms: 0,
+            seconds: 1.0,
+            backend: "simulated".into(),
+            smallest_transfer: 4096,
+            options: DriveTestOptions {
+                seconds: 1.0,
+                repetitions: 4,
+                zones: 1,
+                precondition: false,
+                end_sync: false,
+                seed: 1,
+                only: Vec::new(),
+                longest_seconds: None,
+                costs,
+            },
+            targets: Vec::new(),
+            steps,
+            left_out: Vec::new(),
+        };
+        let undecided = |other: &DriveTest| {
+            let rows = test_rows(&[Some((&test, 0)), Some((other, 1))]);
+            assert!((rows[0].advantages[1].unwrap() - 5.0).abs() < 1e-9);
+            rows[0].undecided_steps
+        };
+        assert_eq!(undecided(&test.clone()), 0);
+        let other_test = DriveTest { began_unix_ms: 1, ..test.clone() };
+        assert_eq!(undecided(&other_test), 1, "targets of different tests did not alternate");
     }
 
     #[test]
@@ -231,6 +288,7 @@ mod tests {
                 "u",
                 BetterDirection::Higher,
                 &[around(one, 20.0), around(other, 0.1)],
+                &|_| None,
                 true,
             )
             .unwrap()

@@ -41,7 +41,14 @@ impl DriveSummary {
         let mut rows = test_rows(tests);
         for one in &list.measured {
             let values: Vec<_> = one.values.iter().map(|value| Some((*value, None))).collect();
-            rows.extend(DriveRow::from_figures(&one.title, &one.unit, one.better, &values, one.in_mean));
+            rows.extend(DriveRow::from_figures(
+                &one.title,
+                &one.unit,
+                one.better,
+                &values,
+                &|_| None,
+                one.in_mean,
+            ));
         }
         let known = list.advantage.iter().map(|one| DriveRow {
             title: one.title.clone(),

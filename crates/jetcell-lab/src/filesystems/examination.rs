@@ -27,11 +27,19 @@ impl TestedDirectory {
 }
 
 impl FilesystemComparison {
-    /// Updates the state of the directories, because the first turn may have created them.
-    pub fn refresh_directories(&mut self, system: &dyn System) {
-        for one in &mut self.directories {
+    /// Updates the state of the directories, because the first turn may have created them. The last directories are
+    /// on file systems that the test made; `made` contains their state at the end of the last turn, if there was one.
+    /// Records the storage as evidence.
+    pub fn complete_directories(&mut self, made: Vec<Option<TestedDirectory>>, system: &dyn System) {
+        let existing = self.directories.len().saturating_sub(made.len());
+        for one in self.directories.iter_mut().take(existing) {
             *one = TestedDirectory::examine(&one.name, &one.directory, system);
         }
+        let last = self.directories.iter_mut().skip(existing);
+        last.zip(made).for_each(|(one, made)| *one = made.unwrap_or_else(|| one.clone()));
+        let storage = self.directories.iter().map(|one| one.storage.clone());
+        self.evidence.machine.storage =
+            storage.filter(|storage| !storage.directory.as_os_str().is_empty()).collect();
     }
 }
 
@@ -47,4 +55,31 @@ fn space_used(directory: &Path) -> (u64, u64) {
         };
         (bytes + more, allocated + used)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{ROWS, TurnLimits, compare};
+    use super::*;
+    use crate::LocalSystem;
+
+    #[test]
+    fn the_storage_of_made_file_systems_is_evidence_once_they_were_mounted() {
+        let directory = tempfile::tempdir().unwrap();
+        let examine = |name: &str, path: &Path| TestedDirectory::examine(name, path, &LocalSystem);
+        let empty = Path::new("");
+        let tested = vec![examine("a", directory.path()), examine("ext4", empty), examine("xfs", empty)];
+        let limits =
+            TurnLimits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::from_secs(1) };
+        let measure = &mut |_, _| Ok::<_, ()>(vec![1.0; ROWS.len()]);
+        let mut found = compare(("Title", &ROWS), tested, limits, measure, &|| Duration::ZERO).unwrap();
+        assert_eq!(found.evidence.machine.storage, []);
+        // The second file system was never made.
+        let made = directory.path().join("mounted");
+        found.complete_directories(vec![Some(examine("ext4", &made)), None], &LocalSystem);
+        let storage = found.evidence.machine.storage.iter().map(|storage| storage.directory.clone());
+        assert_eq!(storage.collect::<Vec<_>>(), [directory.path().to_path_buf(), made]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The file system kinds that a test can make, and what each of them requires.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::Command;
 use std::str::FromStr;
@@ -161,13 +162,17 @@ impl fmt::Display for FilesystemKind {
 
 /// Error for text that is not the name of a kind of file system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{name}\" is not a supported file system; use {}",
-    FilesystemKind::ALL.map(FilesystemKind::name).join(", ")
-)]
+#[error("\"{name}\" is not a supported file system")]
 pub struct UnknownFilesystemKind {
     /// The text.
     pub name: String,
+}
+
+impl UnknownFilesystemKind {
+    /// Returns what the user can do about it: the supported file systems.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(format!("use {}", FilesystemKind::ALL.map(FilesystemKind::name).join(", ")).into())
+    }
 }
 
 impl FromStr for FilesystemKind {
@@ -194,7 +199,8 @@ mod tests {
             "reiserfs"
                 .parse::<FilesystemKind>()
                 .unwrap_err()
-                .to_string()
+                .advice()
+                .unwrap()
                 .contains("use ext4, ext4-fscrypt, xfs")
         );
     }

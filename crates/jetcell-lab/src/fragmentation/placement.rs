@@ -35,12 +35,14 @@ pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Resu
     let (from, to) = (File::open(path)?, UnfinishedFile::create(path)?);
     let len = from.metadata()?.len();
     // Until the copy is complete, the space between its extents remains occupied.
-    let mut _filler = None;
-    match placement {
-        _ if len == 0 => {}
-        FilePlacement::Contiguous => fallocate(to.as_file(), FallocateFlags::empty(), 0, len)?,
+    let filler = match placement {
+        _ if len == 0 => None,
+        FilePlacement::Contiguous => {
+            fallocate(to.as_file(), FallocateFlags::empty(), 0, len)?;
+            None
+        }
         FilePlacement::Scattered(piece) => {
-            let filler = _filler.insert(UnfinishedFile::create(path)?);
+            let filler = UnfinishedFile::create(path)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
             // The seed is fixed, so that the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
@@ -48,8 +50,9 @@ pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Resu
                 fallocate(to.as_file(), FallocateFlags::empty(), *start, piece.min(len - start))?;
                 fallocate(filler.as_file(), FallocateFlags::empty(), at * piece, piece)?;
             }
+            Some(filler)
         }
-    }
+    };
     let mut buffer = vec![0; COPY_BUFFER_BYTES];
     for offset in (0..len).step_by(COPY_BUFFER_BYTES) {
         let part =
@@ -57,6 +60,7 @@ pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Resu
         from.read_exact_at(part, offset)?;
         to.as_file().write_all_at(part, offset)?;
     }
+    drop(filler);
     to.finish()
 }
 

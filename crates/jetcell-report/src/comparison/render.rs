@@ -43,7 +43,7 @@ pub fn text(comparison: &RunComparison, width: usize) -> StyledText {
         out.append(wrap_styled(mark, &*printable(line), width));
     }
     for setting in comparison.load.iter().chain(&comparison.environment) {
-        out += &wrap("    ", &format!("{}: {}", setting.name, runs_by_value(setting)), width);
+        out.append(wrap("    ", &format!("{}: {}", setting.name, runs_by_value(setting)), width));
     }
     out += "\n";
     let in_one_table = comparison.columns.len() <= MAX_RUNS_IN_ONE_TABLE;
@@ -54,7 +54,7 @@ pub fn text(comparison: &RunComparison, width: usize) -> StyledText {
     if let Some(table) = intervals(comparison) {
         add(&mut out, &table);
     }
-    out += &wrap("  ", &notes(comparison).join(" "), width);
+    out.append(wrap("  ", &notes(comparison).join(" "), width));
     out
 }
 
@@ -291,7 +291,7 @@ fn name(metric: &ComparisonMetric) -> String {
 
 /// Formats a difference. It is coloured only if the repetitions show that there is one.
 fn difference(metric: &ComparisonMetric, base: usize, run: usize) -> ReportCell {
-    let Some(delta) = metric.delta(base, run) else { return "–".into() };
+    let Some(delta) = metric.delta(base, run) else { return ReportCell::missing() };
     let percent = signed(delta);
     match metric.finding(base, run) {
         Some(DifferenceFinding::NotShown) => format!("({percent})").into(),

@@ -45,6 +45,9 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         let machine = &run.evidence.machine;
         let mut all: Vec<(String, String)> = [
             ("jetcell", run.evidence.jetcell_version.clone()),
+            ("commit", run.evidence.build.commit.clone()),
+            ("profile", run.evidence.build.profile.clone()),
+            ("features", run.evidence.build.features.join(", ")),
             ("host", machine.host.clone()),
             ("kernel", machine.kernel.clone()),
             ("processor", format!("{} × {}", machine.processors, machine.processor)),

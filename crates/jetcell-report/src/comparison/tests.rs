@@ -218,12 +218,14 @@ fn different_settings_are_listed() {
     other.1.result.plan.cache_bytes *= 2;
     other.1.result.configuration.dirs = vec!["/elsewhere".into()];
     other.1.result.evidence.machine.kernel = "7.0".into();
+    other.1.result.evidence.build.commit = "1234567".into();
+    other.1.result.evidence.build.features = vec!["full".into()];
     (one.1.result.verdict, one.1.result.reason) = (Verdict::Fail, "too slow".into());
     let comparison = RunComparison::new(&[one, other], 0);
     let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();
     assert_eq!(names, ["cache", "mix.insert", "mix.read", "mix.replace", "threads"]);
     let names: Vec<&str> = comparison.environment.iter().map(|setting| setting.name.as_str()).collect();
-    assert_eq!(names, ["kernel"]);
+    assert_eq!(names, ["commit", "features", "kernel"]);
     let warnings = comparison.warnings.join("\n");
     assert!(
         warnings.contains("run 1 failed: too slow") && warnings.contains("not the same load: cache, mix")
@@ -267,8 +269,14 @@ fn every_format_shows_the_doubts_about_a_run() {
     let comparison = RunComparison::new(&[sure, doubtful], 0);
     let warning = "run 2 is doubtful: the measured time was 2 s";
     assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
-    for shown in [text(&comparison, 200).to_string(), html(&comparison), markdown(&comparison)] {
-        assert!(shown.contains("PASS, 2 doubts") && shown.contains(warning), "{shown}");
+    // On a page, only the word has the colour of the verdict.
+    let verdict = "<span class=\"success\">PASS</span>, 2 doubts";
+    for (shown, verdict) in [
+        (text(&comparison, 200).to_string(), "PASS, 2 doubts"),
+        (html(&comparison), verdict),
+        (markdown(&comparison), "PASS, 2 doubts"),
+    ] {
+        assert!(shown.contains(verdict) && shown.contains(warning), "{shown}");
     }
     let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 mod page;
 
-use jetcell_input::number::{decimal, human_bytes, significant};
+use jetcell_input::number::{human_bytes, significant};
 use jetcell_input::time::duration_text;
 use jetcell_input::{Align, Unit};
 use jetcell_lab::drive::{
@@ -14,6 +14,7 @@ use jetcell_workload::measurement::LatencySummary;
 pub use page::drive_test_html;
 
 use crate::markdown::tables_markdown;
+use crate::number::latency_ms;
 use crate::styled_text::StyledText;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::text_table::tables_text;
@@ -149,22 +150,16 @@ fn costs(test: &DriveTest) -> Option<ReportTable> {
         "Energy of a year (kWh)".into(),
         format!("Energy of a year ({money})"),
     ];
-    let scope = match (costs.watts.is_empty(), costs.power_scope) {
-        (true, _) => "-",
-        (false, None) => "not stated",
-        (false, Some(scope)) => scope.name(),
-    };
+    let scope = costs.power_scope.map_or("not stated", |scope| scope.name());
     let row = |(at, target): (usize, &TestedTarget)| {
-        let cell = |value: Option<f64>, decimals| {
-            ReportCell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
-        };
+        let cell = ReportCell::figure_or_missing;
         vec![
             ReportCell::from(target.name.as_str()),
-            cell(costs.prices.get(at).copied(), 2),
-            cell(costs.watts.get(at).copied(), 1),
-            ReportCell::from(costs.watts.get(at).map_or("-", |_| scope)),
-            cell(costs.energy(at).map(|energy| energy.kwh_per_year), 1),
-            cell(costs.energy(at).and_then(|energy| energy.cost_per_year), 2),
+            cell(Unit::Money, costs.prices.get(at).copied()),
+            cell(Unit::Watts, costs.watts.get(at).copied()),
+            costs.watts.get(at).map_or_else(ReportCell::missing, |_| scope.into()),
+            cell(Unit::KilowattHours, costs.energy(at).map(|energy| energy.kwh_per_year)),
+            cell(Unit::Money, costs.energy(at).and_then(|energy| energy.cost_per_year)),
         ]
     };
     let table = ReportTable::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
@@ -211,14 +206,14 @@ fn differences(test: &DriveTest) -> ReportTable {
     for step in &test.steps {
         let cell =
             |figure: &Option<TargetStepResult>| match figure.as_ref().and_then(|figure| figure.difference) {
-                None => ReportCell::from("-"),
+                None => ReportCell::missing(),
                 Some(found) => difference(&found),
             };
-        let winner =
-            step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
+        let winner = step.winner.and_then(|at| test.targets.get(at));
+        let winner = winner.map_or_else(ReportCell::missing, |target| target.name.as_str().into());
         let cells = step.figures.iter().skip(1).map(cell);
         let row: Vec<ReportCell> =
-            std::iter::once(ReportCell::from(with_unit(step))).chain(cells).chain([winner.into()]).collect();
+            std::iter::once(ReportCell::from(with_unit(step))).chain(cells).chain([winner]).collect();
         table = table.row(row);
     }
     table
@@ -244,7 +239,7 @@ fn latencies(test: &DriveTest) -> ReportTable {
             for (kind, of) in kinds {
                 let worst = |value: fn(&LatencySummary) -> u64| {
                     let values = figure.repetitions.iter().map(|one| value(of(one)));
-                    Unit::Milliseconds.format(values.max().unwrap_or(0) as f64 / 1000.0)
+                    latency_ms(values.max().unwrap_or(0) as f64)
                 };
                 if figure.repetitions.iter().all(|one| of(one).count == 0) {
                     continue;
@@ -260,9 +255,8 @@ fn latencies(test: &DriveTest) -> ReportTable {
                     worst(|all| all.p99_9),
                     worst(|all| all.max),
                 ];
-                let row: Vec<ReportCell> =
-                    [name, kind.into()].into_iter().chain(values).map(ReportCell::from).collect();
-                table = table.row(row);
+                let row = [ReportCell::from(name), kind.into()].into_iter().chain(values);
+                table = table.row(row.collect());
             }
         }
     }
@@ -380,11 +374,11 @@ pub(crate) mod tests {
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
         assert!(has_row("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
         assert!(has_row("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
-        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
+        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 –"), "{text}");
         assert!(has_row("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
         assert!(
-            has_row("green 139.00 5.0 server 43.8 8.76") && has_row("black|\\u{1b} 249.00 - - - -"),
+            has_row("green 139.00 5.0 server 43.8 8.76") && has_row("black|\\u{1b} 249.00 – – – –"),
             "{text}"
         );
         assert!(

@@ -10,6 +10,7 @@ use crate::esrp::check::StatementOutcome;
 use crate::esrp::tested_server::{ChecksumVerification, ServerTest};
 use crate::esrp::{results, solution_tables};
 use crate::table::{ReportCell, ReportTable};
+use crate::tables::jetstress_verdict_cell;
 
 /// An ESRP document.
 pub(crate) struct EsrpDocument {
@@ -234,10 +235,9 @@ fn verdicts(submission: &EsrpSubmission) -> ReportTable {
 
 fn verdict(test: &ServerTest) -> ReportCell {
     match test.verdict {
-        Some(Verdict::Pass) => ReportCell::with_judgement("Pass", true),
-        Some(Verdict::Fail) => ReportCell::with_judgement("Fail", false).add_remark(test.reason.clone()),
-        Some(Verdict::Incomplete) => {
-            ReportCell::with_judgement("Incomplete", false).add_remark(test.reason.clone())
+        Some(verdict) => {
+            let reason = if verdict == Verdict::Pass { String::new() } else { test.reason.clone() };
+            jetstress_verdict_cell(verdict).with_remark(reason)
         }
         None => "no verdict in the report".into(),
     }

@@ -2,6 +2,7 @@
 //! rounded for comparison.
 
 use std::fmt;
+use std::str::FromStr;
 
 use jetcell_input::number::{rounded, without_zeros};
 use jetcell_input::quantity::{QuantityError, number_and_unit};
@@ -86,20 +87,27 @@ impl fmt::Display for NumberRange {
 }
 
 /// A size with a unit, printed as the author wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StatedCapacity {
     pub(crate) written: String,
     pub(crate) bytes: u64,
 }
 
-impl TryFrom<String> for StatedCapacity {
-    type Error = QuantityError;
-    fn try_from(written: String) -> Result<StatedCapacity, QuantityError> {
+impl FromStr for StatedCapacity {
+    type Err = QuantityError;
+    fn from_str(written: &str) -> Result<StatedCapacity, QuantityError> {
         let ByteSize(bytes) = written.parse()?;
-        Ok(StatedCapacity { written, bytes })
+        Ok(StatedCapacity { written: written.into(), bytes })
     }
 }
+
+impl fmt::Display for StatedCapacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+jetcell_input::text_in_serde!(StatedCapacity);
 
 impl StatedCapacity {
     /// Formats a number of bytes in the same unit as this size.

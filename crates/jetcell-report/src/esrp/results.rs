@@ -4,7 +4,7 @@ use jetcell_input::number::decimal;
 
 use crate::esrp::aggregate::{BackupRate, PerformanceTotals, ReplayRate};
 use crate::esrp::tested_server::ServerTest;
-use crate::number::{count, three_grouped};
+use crate::number::three_grouped;
 use crate::table::{ReportCell, ReportTable};
 
 /// Returns a table with the performance results of one or more servers.
@@ -18,7 +18,7 @@ pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> ReportTable {
     let latency = |mean: f64, weighted: f64| {
         let (mean, weighted) = (three_grouped(mean), three_grouped(weighted));
         let same = mean.text() == weighted.text();
-        mean.add_remark(if same { String::new() } else { format!("over all transfers {}", weighted.text()) })
+        mean.with_remark(if same { String::new() } else { format!("over all transfers {}", weighted.text()) })
     };
     table
         .fact("Database Disks Transfers/sec", three_grouped(summary.database_transfers))
@@ -56,7 +56,7 @@ pub(crate) fn replay(tests: &[&ServerTest]) -> ReportTable {
     let row = |name: &str, rate: ReplayRate| {
         vec![
             name.into(),
-            count(rate.logs),
+            ReportCell::count(rate.logs),
             three_grouped(rate.seconds),
             three_grouped(rate.seconds_per_log()),
         ]

@@ -8,7 +8,7 @@ use crate::esrp::configuration::{
     DiskDescription, ExchangeDescription, HardwareDescription, SoftwareDescription, SubmissionConfiguration,
 };
 use crate::esrp::solution::{SolutionCapacity, loads};
-use crate::table::{ReportCell, ReportTable};
+use crate::table::{CellValue, ReportCell, ReportTable};
 
 /// Remark for a figure that the author did not state.
 const COMPUTED: &str = "computed";
@@ -26,22 +26,21 @@ pub(crate) fn all(configuration: &SubmissionConfiguration, servers: &[ServerTest
 
 /// Returns the names of rows without a value.
 pub(crate) fn not_stated(table: &ReportTable) -> Vec<String> {
-    let empty = table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.text() == NOT_STATED));
+    let empty =
+        table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.value == CellValue::NotStated));
     empty.filter_map(|row| Some(row.first()?.text())).collect()
 }
 
-const NOT_STATED: &str = "not stated";
-
 fn stated_cell(value: Option<impl ToString>) -> ReportCell {
-    value.map_or(NOT_STATED.into(), |value| value.to_string().into())
+    stated_or_computed(value, None)
 }
 
 /// Returns the stated value, or the computed one if none is stated.
 fn stated_or_computed(value: Option<impl ToString>, computed: Option<String>) -> ReportCell {
     match (value, computed) {
         (Some(value), _) => value.to_string().into(),
-        (None, Some(computed)) => ReportCell::with_remark(computed, COMPUTED),
-        (None, None) => NOT_STATED.into(),
+        (None, Some(computed)) => ReportCell::from(computed).with_remark(COMPUTED),
+        (None, None) => ReportCell::new(CellValue::NotStated),
     }
 }
 
@@ -72,7 +71,7 @@ fn exchange(
     let [used, _, _] = space.used_percent();
     ReportTable::facts("Simulated Exchange configuration")
         .fact("Number of Exchange mailboxes simulated", stated_cell(exchange.mailboxes))
-        .fact("Number of servers tested", ReportCell::with_remark(tested.to_string(), COMPUTED))
+        .fact("Number of servers tested", ReportCell::count(tested as u64).with_remark(COMPUTED))
         .fact("Number of Database Availability Groups (DAGs)", stated_cell(exchange.availability_groups))
         .fact("Number of servers/DAG", stated_cell(exchange.servers_per_group))
         .fact(

@@ -37,12 +37,12 @@ pub enum SourceError {
 
 impl SourceError {
     /// Returns what the user can do about the error.
-    pub fn advice(&self) -> &'static str {
-        match self {
-            SourceError::Unreadable(error) => error.advice(),
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            SourceError::Unreadable(error) => return error.advice(),
             SourceError::UnknownFormat { .. } => "specify the directory of a run",
             SourceError::UnsupportedTest { .. } => "use runs of performance, stress, backup and recovery",
-        }
+        })
     }
 }
 

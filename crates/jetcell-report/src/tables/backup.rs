@@ -1,13 +1,12 @@
 //! Tables for a backup test.
 
 use jetcell_input::Unit;
-use jetcell_input::number::{MIB, signed};
+use jetcell_input::number::MIB;
 use jetcell_input::time::clock;
 use jetcell_workload::result::{BackupCost, BackupTestResult, DatabaseBackup, LoadFigures, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{count, figure};
-use crate::table::{ReportCell, ReportColumn, ReportTable};
+use crate::table::{Digits, ReportCell, ReportColumn, ReportTable};
 
 /// Returns the backup tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
@@ -27,13 +26,13 @@ fn statistics(backup: &BackupTestResult) -> ReportTable {
     let row = |database: &DatabaseBackup| {
         vec![
             database.instance.as_str().into(),
-            figure(Unit::Mebibytes, database.counters.bytes as f64 / MIB),
+            ReportCell::figure(Unit::Mebibytes, database.counters.bytes as f64 / MIB),
             clock(database.seconds).into(),
-            figure(Unit::Mebibytes, database.rate() / MIB),
+            ReportCell::figure(Unit::MebibytesPerSecond, database.rate() / MIB),
         ]
     };
     let last = |name: &str, value: f64| -> Vec<ReportCell> {
-        vec![name.into(), "".into(), "".into(), figure(Unit::Mebibytes, value / MIB)]
+        vec![name.into(), "".into(), "".into(), ReportCell::figure(Unit::MebibytesPerSecond, value / MIB)]
     };
     ReportTable::numbers("Database Backup Statistics - All", "Database Instance", columns)
         .rows(backup.databases.iter().map(row))
@@ -60,10 +59,10 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
         let counters = &database.counters;
         vec![
             database.database.display().to_string().into(),
-            count(counters.pages),
-            count(counters.read_again),
-            count(counters.corrected),
-            count(counters.bad).bad_if(counters.bad > 0),
+            ReportCell::count(counters.pages),
+            ReportCell::count(counters.read_again),
+            ReportCell::count(counters.corrected),
+            ReportCell::count(counters.bad).bad_if(counters.bad > 0),
             counters.findings.join("; ").into(),
         ]
     }))
@@ -71,15 +70,24 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
 
 fn cost(cost: &BackupCost) -> ReportTable {
     let row = |name: &str, unit: Unit, alone: f64, together: f64| -> Vec<ReportCell> {
-        let change = if alone > 0.0 { signed((together / alone - 1.0) * 100.0) } else { "–".into() };
-        vec![name.into(), figure(unit, alone), figure(unit, together), change.into()]
+        let change = if alone > 0.0 {
+            ReportCell::number((together / alone - 1.0) * 100.0, Digits::Signed)
+        } else {
+            ReportCell::missing()
+        };
+        vec![name.into(), ReportCell::figure(unit, alone), ReportCell::figure(unit, together), change]
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);
     let load = |name: &str, unit: Unit, value: fn(&LoadFigures) -> f64| {
         row(name, unit, value(alone), value(together))
     };
     ReportTable::numbers("Cost of the Backup", "Figure", ["Alone", "Together", "Change (%)"])
-        .row(row("Backup (MBytes/sec)", Unit::Mebibytes, cost.backup_alone / MIB, cost.backup_together / MIB))
+        .row(row(
+            "Backup (MBytes/sec)",
+            Unit::MebibytesPerSecond,
+            cost.backup_alone / MIB,
+            cost.backup_together / MIB,
+        ))
         .row(load("Transactional I/O per second", Unit::PerSecond, |load| load.transactional_iops))
         .row(load("Operations per second", Unit::PerSecond, |load| load.operations_per_second))
         .row(load("Database read latency (msec)", Unit::Milliseconds, |load| load.database_read_ms))

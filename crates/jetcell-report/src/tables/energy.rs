@@ -1,9 +1,9 @@
 //! Table with a run's energy.
 
-use jetcell_input::number::decimal;
+use jetcell_input::Unit;
 use jetcell_workload::result::RunResult;
 
-use crate::table::ReportTable;
+use crate::table::{Digits, ReportCell, ReportTable};
 
 /// Returns the energy table, for runs with a meter.
 pub(super) fn energy(result: &RunResult) -> Option<ReportTable> {
@@ -12,19 +12,20 @@ pub(super) fn energy(result: &RunResult) -> Option<ReportTable> {
     let mut table = ReportTable::facts("Energy")
         .fact("Measured", energy.scope.to_string())
         .fact("Meter", found.meter.as_str())
-        .fact("Measured time (seconds)", decimal(found.seconds, 1))
-        .fact("Mean power (watts)", decimal(energy.watts, 1))
-        .fact("Energy (joules)", decimal(found.joules, 0));
+        .fact("Measured time (seconds)", ReportCell::number(found.seconds, Digits::Decimals(1)))
+        .fact("Mean power (watts)", ReportCell::figure(Unit::Watts, energy.watts))
+        .fact("Energy (joules)", ReportCell::number(found.joules, Digits::Decimals(0)));
     if let Some(joules) = found.joules_per_transactional_io {
-        table = table.fact("Energy per transactional I/O (joules)", decimal(joules, 3));
+        table = table.fact("Energy per transactional I/O (joules)", ReportCell::figure(Unit::Joules, joules));
     }
-    table = table.fact("Energy of a year (kWh)", decimal(energy.kwh_per_year, 1));
+    table =
+        table.fact("Energy of a year (kWh)", ReportCell::figure(Unit::KilowattHours, energy.kwh_per_year));
     if let Some(cost) = energy.cost_per_year {
         let money = found.currency.as_deref().unwrap_or("money");
-        table = table.fact("Cost of a year", format!("{} {money}", decimal(cost, 2)));
+        table = table.fact(&format!("Cost of a year ({money})"), ReportCell::figure(Unit::Money, cost));
     }
     if let Some(kilograms) = energy.co2_kg_per_year {
-        table = table.fact("Carbon dioxide of a year (kg)", decimal(kilograms, 1));
+        table = table.fact("Carbon dioxide of a year (kg)", ReportCell::figure(Unit::Kilograms, kilograms));
     }
     table = table.note("A year has 365 days at the mean power of the measured time.");
     Some(if energy.scope.is_storage() {
@@ -58,7 +59,9 @@ pub(crate) mod tests {
         let mut result = result();
         assert_eq!(energy(&result), None);
         result.energy = Some(measured("server"));
-        let text = format!("{:?}", energy(&result).unwrap());
+        let table = energy(&result).unwrap();
+        let cells = table.rows.iter().flatten().map(ReportCell::line);
+        let text = cells.chain(table.notes.clone()).collect::<Vec<_>>().join("\n");
         for said in [
             "the whole server",
             "rapl",
@@ -66,7 +69,7 @@ pub(crate) mod tests {
             "2,400",
             "0.844",
             "350.4",
-            "64.82 USD",
+            "Cost of a year (USD)\n64.82",
             "140.2",
             "say nothing about a drive",
         ] {

@@ -4,7 +4,7 @@ use jetcell_input::Align;
 use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::result::RunResult;
 
-use crate::number::{bytes, count};
+use crate::number::bytes;
 use crate::table::{ReportCell, ReportTable};
 
 /// Returns the table if the file system reports the databases' extents.
@@ -25,8 +25,8 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<ReportTable> {
         vec![
             found.path.display().to_string().into(),
             when.into(),
-            count(found.extents as u64),
-            count(found.pieces as u64),
+            ReportCell::count(found.extents as u64),
+            ReportCell::count(found.pieces as u64),
             found.mean_distance_bytes.map_or_else(|| "unknown".into(), |distance| bytes(distance as u64)),
             share(0),
             share(1),

@@ -6,7 +6,6 @@ use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, Repetitions};
 use jetcell_workload::result::RunResult;
 
-use crate::number::figure;
 use crate::table::{ReportCell, ReportTable};
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
@@ -103,18 +102,18 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
             ReportCell::from(format!("{} ms", Unit::Milliseconds.format(value(summary) as f64 / 1_000.0)));
         let half_width = super::half_width_ms(result, kind, interval);
         let interval = half_width.map(|half_width| Unit::Milliseconds.half_width(half_width));
-        Some(figure.add_remark(interval.unwrap_or_default()))
+        Some(figure.with_remark(interval.unwrap_or_default()))
     };
     table
         .fact(
             "Transactional IOPS",
-            figure(Unit::PerSecond, result.achieved_transactional_iops)
+            ReportCell::figure(Unit::PerSecond, result.achieved_transactional_iops)
                 .within(interval(|all| all.transactional_iops))
-                .add_remark(target.unwrap_or_default()),
+                .with_remark(target.unwrap_or_default()),
         )
         .fact(
             "Operations per second",
-            figure(Unit::PerSecond, result.operations.per_second)
+            ReportCell::figure(Unit::PerSecond, result.operations.per_second)
                 .within(interval(|all| all.operations_per_second)),
         )
         .fact_if("Database read, p50", latency("database_read", |reads| reads.p50, |reads| reads.p50))

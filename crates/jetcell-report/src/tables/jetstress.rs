@@ -7,16 +7,23 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
-use crate::number::{bytes, count, figure};
+use super::verdict_tone;
+use crate::number::bytes;
 use crate::table::{ReportCell, ReportTable};
 
 pub(crate) const INSTANCES: &str = "MSExchange Database ==> Instances";
-pub(super) fn summary(result: &RunResult) -> ReportTable {
-    let verdict = match result.verdict {
+
+/// Returns a cell with a verdict in the words of Jetstress.
+pub(crate) fn jetstress_verdict_cell(verdict: Verdict) -> ReportCell {
+    let word = match verdict {
         Verdict::Pass => "Pass",
         Verdict::Fail => "Fail",
         Verdict::Incomplete => "Incomplete",
     };
+    ReportCell::from(word).with_tone(verdict_tone(verdict))
+}
+
+pub(super) fn summary(result: &RunResult) -> ReportTable {
     let (measured, seconds) = match (&result.backup, &result.recovery) {
         (Some(backup), _) if backup.cost.is_none() => ("Time of the backup", backup.seconds),
         (_, Some(recovery)) => ("Time of the replay", recovery.seconds),
@@ -24,7 +31,7 @@ pub(super) fn summary(result: &RunResult) -> ReportTable {
     };
     let interruptions = (result.parts.len() > 1).then(|| (result.parts.len() - 1).to_string());
     let mut table = ReportTable::facts("Test Summary")
-        .fact("Overall Test Result", ReportCell::with_judgement(verdict, result.verdict == Verdict::Pass))
+        .fact("Overall Test Result", jetstress_verdict_cell(result.verdict))
         .fact("Machine Name", result.evidence.machine.host.as_str())
         .fact_if("Test Description", result.configuration.description.as_deref())
         .fact(
@@ -44,18 +51,19 @@ pub(super) fn summary(result: &RunResult) -> ReportTable {
 
 pub(super) fn sizing(result: &RunResult) -> ReportTable {
     let mailboxes = result.configuration.mailboxes;
-    let carried = mailboxes.map(|all| count(all.supported_by(result.achieved_transactional_iops)));
+    let carried =
+        mailboxes.map(|all| ReportCell::count(all.supported_by(result.achieved_transactional_iops)));
     let interval = result.analysis.repetitions.as_ref().map(|all| all.transactional_iops.half_width);
-    let achieved = figure(Unit::PerSecond, result.achieved_transactional_iops).within(interval);
+    let achieved = ReportCell::figure(Unit::PerSecond, result.achieved_transactional_iops).within(interval);
     ReportTable::facts("Database Sizing and Throughput")
-        .fact_if("Mailboxes", mailboxes.map(|all| count(all.count)))
+        .fact_if("Mailboxes", mailboxes.map(|all| ReportCell::count(all.count)))
         .fact_if("Mailboxes that the Achieved I/O Carries", carried)
         .fact_if("I/O per Second of Each Mailbox", mailboxes.map(|all| plain(all.iops_each)))
         .fact_if("Quota of Each Mailbox", mailboxes.map(|all| all.quota.to_string()))
         .fact("Achieved Transactional I/O per Second", achieved)
         .fact_if(
             "Target Transactional I/O per Second",
-            result.configuration.target_iops.map(|target| figure(Unit::PerSecond, target)),
+            result.configuration.target_iops.map(|target| ReportCell::figure(Unit::PerSecond, target)),
         )
         .fact("Initial Database Size (bytes)", bytes(result.initial_database_bytes))
         .fact("Final Database Size (bytes)", bytes(result.final_database_bytes))
@@ -73,7 +81,7 @@ pub(super) fn parameters(result: &RunResult) -> ReportTable {
     ReportTable::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
         .fact("Maximum Database Cache", format!("{:.1} MB", result.plan.cache_bytes as f64 / MIB))
-        .fact("Database Page Size (bytes)", count(result.plan.page_bytes))
+        .fact("Database Page Size (bytes)", ReportCell::count(result.plan.page_bytes))
         .fact("Insert Operations", percent(mix.insert))
         .fact("Delete Operations", percent(mix.delete))
         .fact("Replace Operations", percent(mix.replace))
@@ -83,7 +91,7 @@ pub(super) fn parameters(result: &RunResult) -> ReportTable {
         .fact("Number of Copies per Database", result.configuration.copies.to_string())
         .fact("Waypoint Latency (logs)", result.plan.waypoint_latency.to_string())
         .fact("Database page writes", page_writes)
-        .fact("Database Page Fault Stalls", count(result.page_fault_stalls))
+        .fact("Database Page Fault Stalls", ReportCell::count(result.page_fault_stalls))
         .fact("Cache in use at the end (bytes)", bytes(result.cache_used_bytes))
         .fact_if("Highest resident memory (bytes)", result.peak_resident_bytes.map(bytes))
 }
@@ -154,7 +162,7 @@ pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>
     table.rows(instances.map(|instance| {
         let name = ReportCell::from(instance.instance.as_str());
         std::iter::once(name)
-            .chain(instance.jetstress_rows().map(|(_, unit, value)| figure(unit, value)))
+            .chain(instance.jetstress_rows().map(|(_, unit, value)| ReportCell::figure(unit, value)))
             .collect()
     }))
 }
@@ -163,7 +171,7 @@ pub(super) fn maintenance(result: &RunResult) -> ReportTable {
     let names =
         InstanceRow::new(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, ..)| name);
     let row = |row: &InstanceRow| {
-        let values = row.maintenance_rows().map(|(_, unit, value)| figure(unit, value));
+        let values = row.maintenance_rows().map(|(_, unit, value)| ReportCell::figure(unit, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
@@ -183,7 +191,7 @@ pub(super) fn log_replication(result: &RunResult) -> ReportTable {
     let empty = InstanceRow::new(String::new(), "".into(), "".into());
     let names = empty.replication_rows().map(|(name, ..)| name);
     let row = |row: &InstanceRow| {
-        let values = row.replication_rows().map(|(_, unit, value)| figure(unit, value));
+        let values = row.replication_rows().map(|(_, unit, value)| ReportCell::figure(unit, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
@@ -208,7 +216,7 @@ pub(super) fn host(result: &RunResult, samples: &[Sample]) -> ReportTable {
         let (low, high) =
             values.fold((average, average), |(low, high), value| (low.min(value), high.max(value)));
         [average, low, high].into_iter().fold(vec![name.into()], |mut cells, value| {
-            cells.push(figure(unit, value));
+            cells.push(ReportCell::figure(unit, value));
             cells
         })
     };

@@ -1,14 +1,22 @@
 //! Tables that describe a run's machine.
 
+use jetcell_host::Evidence;
 use jetcell_host::machine::{BlockDevice, DirectoryStorage};
 use jetcell_workload::result::RunResult;
 
 use crate::number::bytes;
-use crate::table::ReportTable;
+use crate::table::{ReportCell, ReportTable};
 
 pub(super) fn machine(result: &RunResult) -> ReportTable {
-    let machine = &result.evidence.machine;
+    let Evidence { machine, build, command, .. } = &result.evidence;
+    let features = (!build.features.is_empty()).then(|| format!("features {}", build.features.join(", ")));
+    let parts = [&build.commit, &build.target, &build.profile].map(|part| Some(part.clone()));
+    let build: Vec<String> =
+        parts.into_iter().chain([features]).flatten().filter(|part| !part.is_empty()).collect();
+    let or_missing = |text: String| if text.is_empty() { ReportCell::missing() } else { text.into() };
     ReportTable::facts("Machine")
+        .fact("Build", or_missing(build.join(", ")))
+        .fact("Command", or_missing(command.join(" ")))
         .fact("Kernel", machine.kernel.as_str())
         .fact("Processor", format!("{} × {}", machine.processors, machine.processor))
         .fact("Memory (bytes)", bytes(machine.memory_bytes))

@@ -5,7 +5,7 @@ use jetcell_input::number::{decimal, signed};
 use jetcell_workload::measurement::{ConfidenceInterval, DefragSummary, TaskImpact};
 use jetcell_workload::result::RunResult;
 
-use crate::number::{bytes, count, figure};
+use crate::number::bytes;
 use crate::table::{ReportCell, ReportTable};
 
 pub(super) fn scan(result: &RunResult) -> ReportTable {
@@ -14,14 +14,14 @@ pub(super) fn scan(result: &RunResult) -> ReportTable {
     let rows = result.scan.iter().map(|scan| {
         vec![
             scan.database.display().to_string().into(),
-            count(scan.passes),
-            count(scan.pages),
+            ReportCell::count(scan.passes),
+            ReportCell::count(scan.pages),
             bytes(scan.bytes),
-            count(scan.uninitialized),
-            count(scan.examined_again),
-            count(scan.zeroed),
-            figure(Unit::PerSecond, scan.zeroed_per_second()),
-            count(scan.bad).bad_if(scan.bad > 0),
+            ReportCell::count(scan.uninitialized),
+            ReportCell::count(scan.examined_again),
+            ReportCell::count(scan.zeroed),
+            ReportCell::figure(Unit::PerSecond, scan.zeroed_per_second()),
+            ReportCell::count(scan.bad).bad_if(scan.bad > 0),
         ]
     });
     let mut table = ReportTable::numbers("Background Checksum Scan", "Database", columns).rows(rows);
@@ -43,12 +43,12 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<ReportTable> {
     let rows = compactions().map(|defragmentation| {
         vec![
             defragmentation.database.display().to_string().into(),
-            figure(Unit::PerSecond, defragmentation.read_per_second()),
-            figure(Unit::PerSecond, defragmentation.freed_per_second()),
-            count(defragmentation.pages_read),
-            count(defragmentation.pages_freed),
-            count(defragmentation.passes),
-            count(defragmentation.skipped),
+            ReportCell::figure(Unit::PerSecond, defragmentation.read_per_second()),
+            ReportCell::figure(Unit::PerSecond, defragmentation.freed_per_second()),
+            ReportCell::count(defragmentation.pages_read),
+            ReportCell::count(defragmentation.pages_freed),
+            ReportCell::count(defragmentation.passes),
+            ReportCell::count(defragmentation.skipped),
         ]
     });
     let mut table = ReportTable::numbers("Online Defragmentation", "Database", columns).rows(rows);
@@ -65,12 +65,12 @@ pub(super) fn layout(result: &RunResult) -> Option<ReportTable> {
     let row = |layout: &DefragSummary| {
         vec![
             layout.database.display().to_string().into(),
-            figure(Unit::PerSecond, layout.moved_per_second()),
-            count(layout.pages_read),
-            count(layout.pages_moved),
-            count(layout.pages_freed),
-            count(layout.passes),
-            count(layout.skipped),
+            ReportCell::figure(Unit::PerSecond, layout.moved_per_second()),
+            ReportCell::count(layout.pages_read),
+            ReportCell::count(layout.pages_moved),
+            ReportCell::count(layout.pages_freed),
+            ReportCell::count(layout.passes),
+            ReportCell::count(layout.skipped),
         ]
     };
     let layouts = result.defragmentation.iter().filter(|summary| summary.sequential_layout);
@@ -91,13 +91,13 @@ pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
     ];
     let row = |task: &TaskImpact| {
         let name = if task.tasks.is_none() { "load alone".to_string() } else { task.tasks.to_string() };
-        let mut row: Vec<ReportCell> = vec![name.into(), count(task.turns as u64)];
+        let mut row: Vec<ReportCell> = vec![name.into(), ReportCell::count(task.turns as u64)];
         for (unit, mean, percent) in [
             (Unit::PerSecond, task.transactional_iops, task.iops_percent),
             (Unit::Milliseconds, task.database_read_ms, task.read_percent),
             (Unit::Milliseconds, task.log_write_ms, task.log_write_percent),
         ] {
-            row.push(figure(unit, mean.mean).within(Some(mean.half_width)));
+            row.push(ReportCell::figure(unit, mean.mean).within(Some(mean.half_width)));
             row.push(if task.tasks.is_none() { ReportCell::default() } else { difference(&percent) });
         }
         row

@@ -7,7 +7,7 @@ use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, LatencyT
 use jetcell_workload::result::RunResult;
 
 use super::{IntervalSelector, half_width_ms};
-use crate::number::{count, figure, latency_ms};
+use crate::number::latency_ms;
 use crate::table::{ReportCell, ReportTable};
 
 /// Returns a table of latency percentiles for each I/O kind.
@@ -32,7 +32,7 @@ pub(super) fn operation_latency(result: &RunResult) -> ReportTable {
 fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&RunResult>) -> ReportTable {
     let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
     let row = |(name, summary): (&String, &LatencySummary)| {
-        let mut row: Vec<ReportCell> = vec![name.replace('_', " ").into(), count(summary.count)];
+        let mut row: Vec<ReportCell> = vec![name.replace('_', " ").into(), ReportCell::count(summary.count)];
         let LatencySummary { mean, p50, p90, p95, p99, p99_9, p99_99, max, .. } = *summary;
         let with_interval: [(f64, IntervalSelector); 5] = [
             (mean, |all| all.mean),
@@ -57,16 +57,19 @@ pub(super) fn operations(result: &RunResult) -> ReportTable {
     let operations = &result.operations;
     let mut table = ReportTable::facts("Operations");
     for (kind, number) in &operations.counts {
-        table = table.fact(kind, count(*number));
+        table = table.fact(kind, ReportCell::count(*number));
     }
     let repetitions = result.analysis.repetitions.as_ref();
     let interval = repetitions.map(|all| all.operations_per_second.half_width);
     let wrong = operations.wrong_records;
     let mut table = table
-        .fact("operations per second", figure(Unit::PerSecond, operations.per_second).within(interval))
-        .fact("failed because another thread held the record", count(operations.conflicts))
-        .fact("found no record", count(operations.misses))
-        .fact("records with wrong content", count(wrong).bad_if(wrong > 0));
+        .fact(
+            "operations per second",
+            ReportCell::figure(Unit::PerSecond, operations.per_second).within(interval),
+        )
+        .fact("failed because another thread held the record", ReportCell::count(operations.conflicts))
+        .fact("found no record", ReportCell::count(operations.misses))
+        .fact("records with wrong content", ReportCell::count(wrong).bad_if(wrong > 0));
     for line in &operations.wrong {
         table = table.note(line.as_str());
     }
@@ -81,13 +84,16 @@ pub(super) fn limit(result: &RunResult) -> ReportTable {
     table
         .fact("Limited by", limit.limiter.title())
         .fact("Reason", limit.reason.as_str())
-        .fact("Processors busy, whole machine (%)", figure(Unit::Percent, limit.cpu_percent))
-        .fact("Threads' time in durable commits (%)", figure(Unit::Percent, limit.commit_share * 100.0))
+        .fact("Processors busy, whole machine (%)", ReportCell::figure(Unit::Percent, limit.cpu_percent))
+        .fact(
+            "Threads' time in durable commits (%)",
+            ReportCell::figure(Unit::Percent, limit.commit_share * 100.0),
+        )
         .fact(
             "Database reads over threads' time (%)",
-            figure(Unit::Percent, limit.database_read_share * 100.0),
+            ReportCell::figure(Unit::Percent, limit.database_read_share * 100.0),
         )
-        .fact("Database Page Fault Stalls", count(limit.page_fault_stalls))
+        .fact("Database Page Fault Stalls", ReportCell::count(limit.page_fault_stalls))
         .note("Prereads overlap, so database reads may total more than the threads' time.")
 }
 
@@ -104,8 +110,8 @@ pub(super) fn steady_state(result: &RunResult) -> ReportTable {
     table
         .fact("Steady state", ReportCell::with_judgement(verdict, state.steady))
         .fact("Transactional I/O per second in 5 windows", windows.join("; "))
-        .fact("Spread (% of mean, at most 20)", figure(Unit::Percent, state.spread * 100.0))
-        .fact("Slope (% of mean, within ±10)", figure(Unit::Percent, state.slope * 100.0))
+        .fact("Spread (% of mean, at most 20)", ReportCell::figure(Unit::Percent, state.spread * 100.0))
+        .fact("Slope (% of mean, within ±10)", ReportCell::figure(Unit::Percent, state.slope * 100.0))
         .fact_if(
             "Measurement ended",
             early.then(|| {
@@ -145,8 +151,8 @@ pub(super) fn repetitions(result: &RunResult) -> ReportTable {
             (Unit::Milliseconds, one.maximum_log_write_ms),
         ];
         let mut row: Vec<ReportCell> = vec![(number + 1).to_string().into()];
-        row.extend(figures.map(|(unit, value)| figure(unit, value)));
-        row.push(count(one.page_fault_stalls));
+        row.extend(figures.map(|(unit, value)| ReportCell::figure(unit, value)));
+        row.push(ReportCell::count(one.page_fault_stalls));
         row
     };
     let intervals = [
@@ -157,7 +163,7 @@ pub(super) fn repetitions(result: &RunResult) -> ReportTable {
     ];
     let summary = |name: &str, value: fn(&ConfidenceInterval) -> f64| {
         let mut row: Vec<ReportCell> = vec![name.into(), "".into()];
-        row.extend(intervals.iter().map(|(unit, interval)| figure(*unit, value(interval))));
+        row.extend(intervals.iter().map(|(unit, interval)| ReportCell::figure(*unit, value(interval))));
         row.resize(columns.len() + 1, ReportCell::default());
         row
     };
@@ -184,12 +190,12 @@ pub(super) fn open_loop(result: &RunResult) -> ReportTable {
         "not kept: latencies do not include operations that were not completed"
     };
     table
-        .fact("Target rate (operations per second)", figure(Unit::PerSecond, open.target_rate))
+        .fact("Target rate (operations per second)", ReportCell::figure(Unit::PerSecond, open.target_rate))
         .fact("Target rate", ReportCell::with_judgement(kept, open.kept_rate()))
-        .fact("Operations due", count(open.due))
-        .fact("Due and not started at the end", count(open.waiting))
+        .fact("Operations due", ReportCell::count(open.due))
+        .fact("Due and not started at the end", ReportCell::count(open.waiting))
         .fact("Behind at the end", duration_text(open.behind_seconds))
-        .fact("Due and not completed", count(open.not_completed))
+        .fact("Due and not completed", ReportCell::count(open.not_completed))
 }
 
 pub(super) fn disks(result: &RunResult) -> ReportTable {
@@ -211,14 +217,14 @@ pub(super) fn disks(result: &RunResult) -> ReportTable {
         let figures = [
             (Unit::PerSecond, disk.reads_per_second),
             (Unit::PerSecond, disk.writes_per_second),
-            (Unit::Mebibytes, mib(disk.read_bytes_per_second)),
-            (Unit::Mebibytes, mib(disk.written_bytes_per_second)),
+            (Unit::MebibytesPerSecond, mib(disk.read_bytes_per_second)),
+            (Unit::MebibytesPerSecond, mib(disk.written_bytes_per_second)),
             (Unit::Percent, disk.busy_percent),
             (Unit::None, disk.queue),
             (Unit::None, highest),
         ];
         let name = std::iter::once(ReportCell::from(disk.device.as_str()));
-        table = table.row(name.chain(figures.map(|(unit, value)| figure(unit, value))).collect());
+        table = table.row(name.chain(figures.map(|(unit, value)| ReportCell::figure(unit, value))).collect());
     }
     table
         .note(
@@ -237,9 +243,9 @@ pub(super) fn verification(result: &RunResult) -> ReportTable {
     let rows = verification.files.iter().map(|file| {
         vec![
             file.path.display().to_string().into(),
-            count(file.blocks),
-            count(file.bad).bad_if(file.bad > 0),
-            count(file.repaired),
+            ReportCell::count(file.blocks),
+            ReportCell::count(file.bad).bad_if(file.bad > 0),
+            ReportCell::count(file.repaired),
             file.findings.join("; ").into(),
         ]
     });

@@ -18,13 +18,12 @@ use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Repeti
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{RuleKind, RuleState, Verdict, VerdictRule};
 
-use crate::number::figure;
 use crate::table::{CellValue, ReportCell, ReportTable, Tone};
 
 #[cfg(test)]
 pub(crate) use energy::tests::measured as energy_of;
 pub(crate) use headline::{headline, test_description};
-pub(crate) use jetstress::INSTANCES;
+pub(crate) use jetstress::{INSTANCES, jetstress_verdict_cell};
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
@@ -42,7 +41,7 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
 }
 
 /// Returns the tone of a verdict.
-pub(crate) fn verdict_tone(verdict: Verdict) -> Tone {
+pub fn verdict_tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Pass => Tone::Good,
         Verdict::Fail => Tone::Bad,
@@ -60,6 +59,15 @@ pub(crate) fn verdict_cell(verdict: Verdict, doubts: usize) -> ReportCell {
     ReportCell::verdict(verdict_word(verdict), verdict_tone(verdict), doubts)
 }
 
+/// Returns a cell with the state of a rule.
+pub fn rule_state_cell(state: RuleState) -> ReportCell {
+    match state {
+        RuleState::Held => ReportCell::with_judgement("held", true),
+        RuleState::Broken => ReportCell::with_judgement("broken", false),
+        RuleState::NotJudged => "not judged".into(),
+    }
+}
+
 /// Returns the table with the verdict's rules.
 pub(crate) fn rules(result: &RunResult) -> ReportTable {
     let columns = ["Measured", "Limit", "Outcome", "Remark"];
@@ -69,11 +77,7 @@ pub(crate) fn rules(result: &RunResult) -> ReportTable {
             rule.name.as_str().into(),
             measured(rule, result),
             ReportCell::new(CellValue::Limit(rule.bound, rule.limit, rule.kind().unit())),
-            match rule.state() {
-                RuleState::Held => ReportCell::with_judgement("held", true),
-                RuleState::Broken => ReportCell::with_judgement("broken", false),
-                RuleState::NotJudged => "not judged".into(),
-            },
+            rule_state_cell(rule.state()),
             rule.note.as_str().into(),
         ]
     };
@@ -105,7 +109,7 @@ fn measured(rule: &VerdictRule, result: &RunResult) -> ReportCell {
         RuleKind::LogWriteP99 => half_width_ms(result, "log_write", |latencies| latencies.p99),
         _ => None,
     };
-    figure(rule.kind().unit(), rule.measured).within(half_width)
+    ReportCell::figure(rule.kind().unit(), rule.measured).within(half_width)
 }
 
 /// Returns the half width of an interval for an I/O kind, in milliseconds, or `None` without repetitions.
@@ -114,34 +118,41 @@ pub(crate) fn half_width_ms(result: &RunResult, kind: &str, interval: IntervalSe
     Some(interval(&latencies).half_width / 1_000.0)
 }
 
-/// Tables that make no sense for a backup without load.
-const LOAD_TABLES: [&str; 16] = [
-    "Database Sizing and Throughput",
-    "Transactional I/O Performance",
-    "Background Database Maintenance I/O Performance",
-    "Log Replication I/O Performance",
-    "Total I/O Performance",
-    "Host System Performance",
-    "I/O Latency (msec)",
-    "Operation Latency (msec)",
-    "Operations",
-    "What Limited the Run",
-    "Steady State",
-    "Repetitions",
-    "Open Loop",
-    "Devices",
-    "Background Checksum Scan",
-    "Verification",
-];
-
 /// Returns all tables after the rules: first the Jetstress report's tables under their original names, then the
 /// others.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<ReportTable> {
-    let mut tables = vec![
-        jetstress::summary(result),
-        jetstress::sizing(result),
-        jetstress::parameters(result),
-        jetstress::databases(result),
+    let has_load = result.backup.as_ref().is_none_or(|backup| backup.cost.is_some());
+    let mut tables = Vec::new();
+    tables.extend(result.analysis.saturation.is_some().then(|| curve(result)));
+    tables.push(jetstress::summary(result));
+    // The tables of the test follow the summary, as in a Jetstress report.
+    tables.extend(backup::all(result));
+    tables.extend(recovery::all(result));
+    tables.extend(replication::all(result));
+    tables.extend(stress::all(result));
+    if has_load {
+        tables.push(jetstress::sizing(result));
+    }
+    tables.extend([jetstress::parameters(result), jetstress::databases(result)]);
+    if has_load {
+        tables.extend(load(result, samples));
+    }
+    tables.extend([energy::energy(result), fragmentation::fragmentation(result)].into_iter().flatten());
+    if has_load {
+        tables.push(maintenance::scan(result));
+    }
+    let tasks = [maintenance::defragmentation, maintenance::layout, maintenance::impact];
+    tables.extend(tasks.iter().filter_map(|table| table(result)));
+    if has_load {
+        tables.push(measured::verification(result));
+    }
+    tables.extend([machine::machine(result), machine::storage(result), jetstress::log(result)]);
+    tables
+}
+
+/// Returns the tables with the figures of the load and of the machine under load.
+fn load(result: &RunResult, samples: &[Sample]) -> [ReportTable; 13] {
+    [
         jetstress::transactional(result),
         jetstress::maintenance(result),
         jetstress::log_replication(result),
@@ -155,35 +166,5 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<ReportTable> {
         measured::repetitions(result),
         measured::open_loop(result),
         measured::disks(result),
-        maintenance::scan(result),
-        measured::verification(result),
-        machine::machine(result),
-        machine::storage(result),
-        jetstress::log(result),
-    ];
-    // Inserted after the summary, as in a Jetstress report.
-    tables.splice(
-        1..1,
-        backup::all(result)
-            .into_iter()
-            .chain(recovery::all(result))
-            .chain(replication::all(result))
-            .chain(stress::all(result)),
-    );
-    let scan = tables.iter().position(|table| table.title == "Background Checksum Scan");
-    let behind_scan = scan.map_or(tables.len(), |scan| scan + 1);
-    let tasks = [maintenance::defragmentation, maintenance::layout, maintenance::impact];
-    tables.splice(behind_scan..behind_scan, tasks.iter().filter_map(|table| table(result)));
-    let devices = tables.iter().position(|table| table.title == "Devices");
-    let behind_devices = devices.map_or(tables.len(), |devices| devices + 1);
-    let storage = [energy::energy, fragmentation::fragmentation];
-    tables.splice(behind_devices..behind_devices, storage.iter().filter_map(|table| table(result)));
-    if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
-        // There was no load.
-        tables.retain(|table| !LOAD_TABLES.contains(&table.title.as_str()));
-    }
-    if result.analysis.saturation.is_some() {
-        tables.insert(0, curve(result));
-    }
-    tables
+    ]
 }

@@ -6,7 +6,6 @@ use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::count;
 use crate::table::{ReportCell, ReportTable};
 
 /// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
@@ -26,7 +25,11 @@ pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
 fn statistics(recovery: &RecoveryTestResult) -> ReportTable {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let row = |database: &ReplayedDatabase| {
-        vec![database.instance.as_str().into(), count(database.logs), ticks(database.seconds).into()]
+        vec![
+            database.instance.as_str().into(),
+            ReportCell::count(database.logs),
+            ticks(database.seconds).into(),
+        ]
     };
     let logs: u64 = recovery.databases.iter().map(|database| database.logs).sum();
     let seconds: f64 = recovery.databases.iter().map(|database| database.seconds).sum();
@@ -35,10 +38,10 @@ fn statistics(recovery: &RecoveryTestResult) -> ReportTable {
         .rows(recovery.databases.iter().map(row))
         .row(vec![
             "Avg".into(),
-            count(logs / databases as u64),
+            ReportCell::count(logs / databases as u64),
             with_three_decimals(seconds / databases as f64).into(),
         ])
-        .row(vec!["Sum".into(), count(logs), ticks(seconds).into()])
+        .row(vec!["Sum".into(), ReportCell::count(logs), ticks(seconds).into()])
 }
 
 /// Formats seconds in Jetstress's unit, which is 100 ns.
@@ -48,20 +51,30 @@ fn ticks(seconds: f64) -> String {
 
 fn per_log(recovery: &RecoveryTestResult) -> ReportTable {
     let mean = |value: fn(&ReplayedDatabase) -> u64| {
-        Unit::PerLog.format(recovery.mean(|database| database.per_log(value(database) as f64)))
+        ReportCell::figure(Unit::PerLog, recovery.mean(|database| database.per_log(value(database) as f64)))
     };
-    let row = |name: &str, measured: String, published: &str| {
-        vec![ReportCell::from(name), measured.into(), published.into()]
+    let row = |name: &str, measured: ReportCell, published: Option<&str>| {
+        let published = published.map_or_else(ReportCell::missing, ReportCell::from);
+        vec![ReportCell::from(name), measured, published]
     };
+    let published_seconds = with_three_decimals(PUBLISHED_SECONDS);
     let seconds = recovery.seconds_per_log();
     let table = ReportTable::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
-        .row(row("Seconds per log per database", ticks(seconds), &with_three_decimals(PUBLISHED_SECONDS)))
-        .row(row("Log records per second", Unit::PerSecond.format(recovery.records_per_second()), "–"))
-        .row(row("Log records per log", mean(|database| database.records), "–"))
-        .row(row("Page changes redone per log", mean(|database| database.changes), "almost none"))
-        .row(row("Database reads per log", mean(|database| database.database_reads), PUBLISHED_READS))
-        .row(row("Database writes per log", mean(|database| database.database_writes), PUBLISHED_WRITES))
-        .row(row("Log reads per log", mean(|database| database.log_reads), PUBLISHED_LOG_READS))
+        .row(row("Seconds per log per database", ticks(seconds).into(), Some(&published_seconds)))
+        .row(row(
+            "Log records per second",
+            ReportCell::figure(Unit::PerSecond, recovery.records_per_second()),
+            None,
+        ))
+        .row(row("Log records per log", mean(|database| database.records), None))
+        .row(row("Page changes redone per log", mean(|database| database.changes), Some("almost none")))
+        .row(row("Database reads per log", mean(|database| database.database_reads), Some(PUBLISHED_READS)))
+        .row(row(
+            "Database writes per log",
+            mean(|database| database.database_writes),
+            Some(PUBLISHED_WRITES),
+        ))
+        .row(row("Log reads per log", mean(|database| database.log_reads), Some(PUBLISHED_LOG_READS)))
         .note(match recovery.mode {
             RecoveryMode::True => {
                 "Mode true: the databases were in their state before the load, so redo applied all changes \

@@ -1,12 +1,11 @@
 //! Tables for a replication test.
 
 use jetcell_input::Unit;
-use jetcell_input::number::{decimal, human_bytes, plain, with_three_decimals};
+use jetcell_input::number::{human_bytes, plain};
 use jetcell_workload::result::{
     MissingLogAmount, ReplicationPart, ReplicationSideIo, ReplicationTestResult, RunResult, SideFigure,
 };
 
-use crate::number::count;
 use crate::table::{ReportCell, ReportTable};
 
 /// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since
@@ -43,13 +42,13 @@ fn ratios(replication: &ReplicationTestResult) -> ReportTable {
     let ratio = |part: &Option<ReplicationPart>, kept| {
         let ratio =
             part.as_ref().and_then(|part| replication.ratio(part, kept, ReplicationSideIo::transfers));
-        ratio.map_or("–".to_string(), with_three_decimals)
+        ReportCell::figure_or_missing(Unit::Ratio, ratio)
     };
     let row = |(kept, published): (bool, &str)| {
         vec![
             ReportCell::from(kind(kept)),
-            ratio(&replication.steady, kept).into(),
-            ratio(&replication.catch_up, kept).into(),
+            ratio(&replication.steady, kept),
+            ratio(&replication.catch_up, kept),
             published.into(),
         ]
     };
@@ -66,24 +65,17 @@ fn ratios(replication: &ReplicationTestResult) -> ReportTable {
 
 /// Returns a table of I/O per second on both sides in one part of the test.
 fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) -> ReportTable {
-    let rate = |count: f64| Unit::PerSecond.format(count / part.seconds.max(0.001));
+    let rate = |count: f64| count / part.seconds.max(0.001);
     let of_kind = |kept: bool, figure: SideFigure| {
-        let one = replication.per_copy(part, kept, figure).map_or("–".to_string(), rate);
-        let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), with_three_decimals);
-        [one, ratio]
+        let one = replication.per_copy(part, kept, figure).map(rate);
+        [(Unit::PerSecond, one), (Unit::Ratio, replication.ratio(part, kept, figure))]
+            .map(|(unit, value)| ReportCell::figure_or_missing(unit, value))
     };
     let row = |(name, figure): (&str, SideFigure)| {
         let [kept, kept_ratio] = of_kind(true, figure);
         let [thrown, thrown_ratio] = of_kind(false, figure);
-        let active = rate(figure(&part.active) as f64);
-        vec![
-            ReportCell::from(name),
-            active.into(),
-            kept.into(),
-            kept_ratio.into(),
-            thrown.into(),
-            thrown_ratio.into(),
-        ]
+        let active = ReportCell::figure(Unit::PerSecond, rate(figure(&part.active) as f64));
+        vec![ReportCell::from(name), active, kept, kept_ratio, thrown, thrown_ratio]
     };
     let columns = ["Active side", "Kept", "Kept / active", "Discarded", "Discarded / active"];
     ReportTable::numbers(title, "Per second", columns).rows(FIGURES.into_iter().map(row)).note(format!(
@@ -95,20 +87,20 @@ fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) 
 
 /// Returns a table that shows how much log data a failover would have lost.
 fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
-    let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
-    let missing_text = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLogAmount) -> u64| {
+    let missing = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLogAmount) -> u64| {
         let missing = part.as_ref().and_then(|part| replication.missing_log(part, kept));
-        missing.map_or("–".to_string(), |missing| kib(figure(&missing)))
+        let kib = missing.map(|missing| figure(&missing) as f64 / 1024.0);
+        ReportCell::figure_or_missing(Unit::Kibibytes, kib)
     };
     let row = |(kept, _): (bool, &str)| {
         let streamed = replication.steady.as_ref().and_then(|part| replication.streamed_share(part, kept));
         vec![
             ReportCell::from(kind(kept)),
-            missing_text(&replication.steady, kept, |missing| missing.mean_bytes).into(),
-            missing_text(&replication.steady, kept, |missing| missing.most_bytes).into(),
-            missing_text(&replication.catch_up, kept, |missing| missing.mean_bytes).into(),
-            missing_text(&replication.catch_up, kept, |missing| missing.most_bytes).into(),
-            streamed.map_or("–".to_string(), |share| decimal(share * 100.0, 1)).into(),
+            missing(&replication.steady, kept, |missing| missing.mean_bytes),
+            missing(&replication.steady, kept, |missing| missing.most_bytes),
+            missing(&replication.catch_up, kept, |missing| missing.mean_bytes),
+            missing(&replication.catch_up, kept, |missing| missing.most_bytes),
+            ReportCell::figure_or_missing(Unit::Percent, streamed.map(|share| share * 100.0)),
         ]
     };
     let columns = [
@@ -146,9 +138,9 @@ fn copies(replication: &ReplicationTestResult) -> ReportTable {
             copy.instance.as_str().into(),
             if copy.stream_log { "block" } else { "file" }.into(),
             if copy.keep_instance { "kept" } else { "discarded" }.into(),
-            count(copy.logs),
-            count(copy.most_behind),
-            count(copy.longest_lag_seconds),
+            ReportCell::count(copy.logs),
+            ReportCell::count(copy.most_behind),
+            ReportCell::count(copy.longest_lag_seconds),
             copy.failure.as_deref().unwrap_or("followed").into(),
         ]
     };

@@ -4,7 +4,7 @@ use jetcell_input::Unit;
 use jetcell_workload::measurement::SaturationStep;
 use jetcell_workload::result::RunResult;
 
-use crate::number::{figure, latency_ms};
+use crate::number::latency_ms;
 use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns a table with every step of the search, sorted by rate. Empty if there was no search.
@@ -41,11 +41,15 @@ fn rate_text(rate: f64) -> String {
 
 fn row(step: &SaturationStep) -> Vec<ReportCell> {
     let (all, figures) = (&step.operation_latency, &step.figures);
-    let mut row: Vec<ReportCell> =
-        vec![figure(Unit::PerSecond, step.rate), figure(Unit::PerSecond, figures.operations_per_second)];
+    let mut row: Vec<ReportCell> = vec![
+        ReportCell::figure(Unit::PerSecond, step.rate),
+        ReportCell::figure(Unit::PerSecond, figures.operations_per_second),
+    ];
     let latencies = [all.mean, all.p50 as f64, all.p99 as f64, all.p99_9 as f64];
     row.extend(latencies.map(latency_ms));
-    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| figure(Unit::Milliseconds, ms)));
+    row.extend(
+        [figures.database_read_ms, figures.log_write_ms].map(|ms| ReportCell::figure(Unit::Milliseconds, ms)),
+    );
     row.push(match &step.broken {
         Some(rule) => format!("broke: {}", rule.name).into(),
         None if step.confirming => "confirmed".into(),

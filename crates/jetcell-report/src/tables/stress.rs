@@ -6,7 +6,6 @@ use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::Trend;
 use jetcell_workload::result::{RunResult, TestPart};
 
-use crate::number::figure;
 use crate::table::{ReportCell, ReportColumn, ReportTable, Tone};
 
 /// Returns the stress test tables, or none for other tests.
@@ -22,7 +21,7 @@ fn parts(result: &RunResult) -> ReportTable {
         let interruption = next.and_then(|next| seconds_between(&part.ended, &next.started));
         let of_interrupted = |seconds: Option<f64>| match seconds {
             Some(seconds) if number < last => duration_text(seconds).into(),
-            _ => ReportCell::from("–"),
+            _ => ReportCell::missing(),
         };
         vec![
             (number + 1).to_string().into(),
@@ -77,7 +76,7 @@ fn trends(result: &RunResult) -> ReportTable {
         let slope = |value: f64| -> ReportCell { format!("{value:+.4}").into() };
         vec![
             trend.figure.as_str().into(),
-            figure(trend.unit(), trend.median),
+            ReportCell::figure(trend.unit(), trend.median),
             slope(trend.per_hour),
             slope(trend.low_per_hour),
             slope(trend.high_per_hour),

@@ -19,7 +19,7 @@ use crate::state_file::{StateFile, absolute, with_absolute_paths};
 pub(crate) use state_files::StateFiles;
 
 /// Name of the file that holds a complete state, in the first database's directory.
-const STATE_FILE_NAME: &str = "jetcell-stress.json";
+pub(crate) const STATE_FILE_NAME: &str = "jetcell-stress.json";
 
 /// Version of the file format.
 const VERSION: u32 = 2;
@@ -105,7 +105,6 @@ impl EnduranceState {
                 dir: first.clone(),
                 seconds: test.seconds,
                 duration: test.profile.duration,
-                state_file: STATE_FILE_NAME,
             }),
         }
     }

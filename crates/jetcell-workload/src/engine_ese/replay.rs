@@ -36,7 +36,7 @@ const HEADER_REGION_BYTES: usize = 2 * (32 << 10);
 pub(super) fn preserve_state(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let kept = instance.state_before_load();
     remove_preserved_state(instance)?;
-    // If the copy is cancelled, the run ends, and the next one starts it again.
+    // An incomplete copy is never used: the run ends, and the next run replaces the copy.
     let copied = clone_or_copy(&instance.database, &kept, progress).map(|_is_complete| ());
     copied.map_err(|error| Error::io(&kept, &error))
 }

@@ -14,6 +14,7 @@ use jetcell_copies::{
     CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
 };
+use jetcell_input::with_advice;
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
 use parking_lot::Mutex;
 
@@ -114,10 +115,7 @@ fn seed(
 fn engine_error(error: CopyError) -> Error {
     match error {
         CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        error => Error::Usage(match error.advice() {
-            Some(advice) => format!("{error}; {advice}"),
-            None => error.to_string(),
-        }),
+        error => Error::Usage(with_advice(&error, error.advice())),
     }
 }
 
@@ -151,7 +149,7 @@ impl InProcessCopy {
                 abort_on_panic(|| {
                     let followed = shared.follow(&mut copying, &vfs, &held);
                     let ended = followed.and(copying.stop().map(drop));
-                    shared.seen.lock().failure = ended.err().map(|error| error.to_string());
+                    shared.seen.lock().failure = ended.err().map(|error| with_advice(&error, error.advice()));
                 });
             }
         };

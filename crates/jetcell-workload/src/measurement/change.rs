@@ -1,4 +1,4 @@
-//! Change of a figure relative to a base: the one test of significance.
+//! Change of a figure relative to a base, and whether it is significant.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +25,11 @@ impl Change {
     }
 
     /// Returns the change from `base` to `other` if their repetitions alternated. Each repetition is compared with
-    /// that of the same turn, so a slow drift in the machine's speed affects both and cancels out. Returns `None` if
-    /// there are no pairs or the mean of `base` is not positive.
-    pub fn paired(base: &[f64], other: &[f64]) -> Option<Change> {
-        let pairs: Vec<(f64, f64)> = base.iter().copied().zip(other.iter().copied()).collect();
+    /// that of the same turn, so a slow drift in the machine's speed affects both and cancels out. A turn in which
+    /// either lacks a figure is left out. Returns `None` if there are no pairs or the mean of `base` is not positive.
+    pub fn paired<F: Copy + Into<Option<f64>>>(base: &[F], other: &[F]) -> Option<Change> {
+        let pair = |(base, other): (&F, &F)| (*base).into().zip((*other).into());
+        let pairs: Vec<(f64, f64)> = base.iter().zip(other).filter_map(pair).collect();
         let mean = pairs.iter().map(|(base, _)| base).sum::<f64>() / pairs.len() as f64;
         if !mean.is_finite() || mean <= 0.0 {
             return None;
@@ -47,8 +48,8 @@ impl Change {
         let freedom = sum.powi(2)
             / (of_base.powi(2) / (base.repetitions - 1) as f64
                 + of_other.powi(2) / (other.repetitions - 1) as f64);
-        // Without any noise, the number of degrees of freedom has no value.
-        let half_width = if sum > 0.0 { student_t(freedom as usize) * sum.sqrt() } else { 0.0 };
+        // A whole number of degrees of freedom may be rounded down. Without any noise, the number has no value.
+        let half_width = if sum > 0.0 { student_t((freedom + 1e-9) as usize) * sum.sqrt() } else { 0.0 };
         let percent = |difference: f64| difference / mean * 100.0;
         Some(Change::new(percent(other.interval.mean - base.interval.mean), Some(percent(half_width))))
     }
@@ -84,15 +85,15 @@ impl RepeatedFigure {
 
 /// Returns the index of the target that is significantly better than every other target, if there is one. The
 /// repetitions on the targets alternated.
-pub fn winner(better: BetterDirection, figures: &[Vec<f64>]) -> Option<usize> {
-    let beats = |one: &[f64], other: &[f64]| {
-        Change::paired(other, one).is_some_and(|change| change.is_better(better))
-    };
+pub fn winner<F: Copy + Into<Option<f64>>>(better: BetterDirection, figures: &[Vec<F>]) -> Option<usize> {
+    let beats =
+        |one: &[F], other: &[F]| Change::paired(other, one).is_some_and(|change| change.is_better(better));
+    let is_measured = |each: &[F]| each.iter().any(|figure| (*figure).into().is_some());
     let others = |at: usize| figures.iter().enumerate().filter(move |(other, _)| *other != at);
-    let several = figures.iter().filter(|each| !each.is_empty()).count() > 1;
+    let several = figures.iter().filter(|each| is_measured(each)).count() > 1;
     let wins = |at: &usize| {
         let one = figures.get(*at).map(Vec::as_slice).unwrap_or_default();
-        !one.is_empty() && others(*at).all(|(_, other)| other.is_empty() || beats(one, other))
+        is_measured(one) && others(*at).all(|(_, other)| !is_measured(other) || beats(one, other))
     };
     several.then(|| (0..figures.len()).find(wins)).flatten()
 }

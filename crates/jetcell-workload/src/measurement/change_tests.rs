@@ -39,9 +39,33 @@ fn the_best_of_three_beats_both_others() {
 #[test]
 fn a_zero_baseline_has_no_percentages() {
     assert_eq!(Change::paired(&[0.0, 0.0], &[1.0, 1.0]), None);
-    assert_eq!(Change::paired(&[], &[]), None);
+    assert_eq!(Change::paired::<f64>(&[], &[]), None);
     let one = Change::paired(&[10.0], &[9.0]).unwrap();
     assert_eq!((one.percent, one.half_width, one.significant), (-10.0, None, false));
+}
+
+#[test]
+fn a_turn_without_a_figure_is_left_out_on_both_sides() {
+    // The machine slows down, and the first target has no figure in the second turn.
+    let base = [Some(1000.0), None, Some(600.0), Some(500.0)];
+    let other = [Some(1100.0), Some(880.0), Some(660.0), Some(550.0)];
+    let found = Change::paired(&base, &other).unwrap();
+    assert!((found.percent - 10.0).abs() < 1e-9 && found.significant, "{found:?}");
+    assert_eq!(Change::paired(&[Some(1.0), None], &[None, Some(1.0)]), None);
+    assert_eq!(winner(BetterDirection::Higher, &[base.to_vec(), other.to_vec()]), Some(1));
+    assert_eq!(winner(BetterDirection::Higher, &[vec![None; 4], other.to_vec()]), None);
+}
+
+#[test]
+fn a_whole_number_of_degrees_of_freedom_is_not_rounded_down() {
+    // With equal variances, Welch's test has 2 (n - 1) degrees of freedom, here 14.
+    for half_width in (1..1000).map(|at| f64::from(at) * 0.037) {
+        let around =
+            |mean| RepeatedFigure { interval: ConfidenceInterval { mean, half_width }, repetitions: 8 };
+        let found = Change::independent(around(100.0), around(100.0)).unwrap();
+        let expected = half_width / student_t(7) * 2.0_f64.sqrt() * student_t(14);
+        assert!((found.half_width.unwrap() - expected).abs() < 1e-9, "{half_width}: {found:?}");
+    }
 }
 
 #[test]
@@ -74,6 +98,8 @@ fn repetitions_without_noise_differ_if_their_means_differ() {
     let change = |base, other| Change::independent(exact(base), exact(other));
     assert!(change(10.0, 11.0).unwrap().significant && !change(10.0, 10.0).unwrap().significant);
     assert_eq!(change(0.0, 1.0), None);
+    // The same mean, summed in a different order.
+    assert!(!change(0.6, 0.1 + 0.2 + 0.3).unwrap().significant);
 }
 
 #[test]

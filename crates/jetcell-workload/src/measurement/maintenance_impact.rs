@@ -1,7 +1,9 @@
 //! How much each maintenance task costs the load.
 //!
 //! Turns with and without each task alternate. Each turn is compared with the maintenance-free turn of the same
-//! round, which was measured at about the same time.
+//! round, which was measured at about the same time. Unlike [`Change::paired`](crate::measurement::Change::paired),
+//! each difference is relative to that turn, not to the mean over the rounds, so a change of the machine's speed
+//! between rounds does not widen the intervals.
 
 use serde::{Deserialize, Serialize};
 

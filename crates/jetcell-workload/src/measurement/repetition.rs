@@ -110,9 +110,9 @@ impl ConfidenceInterval {
         Some(ConfidenceInterval { mean, half_width: student_t(freedom) * (variance / count).sqrt() })
     }
 
-    /// Returns true if the interval does not contain zero.
+    /// Returns true if an interval of percentages does not contain zero, apart from rounding errors.
     pub fn excludes_zero(&self) -> bool {
-        self.mean.abs() > self.half_width
+        self.mean.abs() > self.half_width + 1e-9
     }
 }
 

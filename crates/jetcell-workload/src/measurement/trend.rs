@@ -48,34 +48,26 @@ pub struct Trend {
 /// Computes the trends of a run. The result is empty if the run has too few samples.
 pub fn trends(samples: &[Sample]) -> Vec<Trend> {
     let blocks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(MAX_BLOCKS).max(1)).collect();
-    let latency = |kind: fn(&InstanceSample) -> IoRates| {
-        move |block: &[Sample]| {
-            let (mut transfers, mut ms) = (0.0, 0.0);
-            for sample in block {
-                for rates in sample.instances.iter().map(kind) {
-                    let count = rates.per_second * sample.seconds;
-                    transfers += count;
-                    ms += count * rates.average_ms;
-                }
+    let latency = |block: &[Sample], kind: fn(&InstanceSample) -> IoRates| {
+        let (mut transfers, mut ms) = (0.0, 0.0);
+        for sample in block {
+            for rates in sample.instances.iter().map(kind) {
+                let count = rates.per_second * sample.seconds;
+                transfers += count;
+                ms += count * rates.average_ms;
             }
-            ms / transfers
         }
+        ms / transfers
     };
-    let rate = |value: fn(&Sample) -> f64| {
-        move |block: &[Sample]| {
-            let seconds: f64 = block.iter().map(|sample| sample.seconds).sum();
-            block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
-        }
+    let rate = |block: &[Sample], value: fn(&Sample) -> f64| {
+        let seconds: f64 = block.iter().map(|sample| sample.seconds).sum();
+        block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
     };
-    type TrendFigure<'a> = Box<dyn Fn(&[Sample]) -> f64 + 'a>;
-    let values: [TrendFigure<'_>; FIGURES.len()] = [
-        Box::new(rate(Sample::iops)),
-        Box::new(rate(|sample| sample.operations_per_second)),
-        Box::new(latency(|instance| instance.database_read)),
-        Box::new(latency(|instance| instance.database_write)),
-        Box::new(latency(|instance| instance.log_write)),
-    ];
-    let fit_trend = |((figure, _), value): (&(&str, Unit), &TrendFigure<'_>)| {
+    let fit_trend = |(figure, value): &(&str, TrendFigure)| {
+        let value = |block: &[Sample]| match value {
+            TrendFigure::Rate(of) => rate(block, *of),
+            TrendFigure::Latency(of) => latency(block, *of),
+        };
         let points: Vec<(f64, f64)> = blocks
             .iter()
             .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))
@@ -84,22 +76,34 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
         let trend = Trend::fit(&points)?;
         Some(Trend { figure: (*figure).to_string(), ..trend })
     };
-    FIGURES.iter().zip(&values).filter_map(fit_trend).collect()
+    FIGURES.iter().filter_map(fit_trend).collect()
 }
 
-/// Figures that have trends, with the units of their values.
-const FIGURES: [(&str, Unit); 5] = [
-    ("Transactional I/O per second", Unit::PerSecond),
-    ("Operations per second", Unit::PerSecond),
-    ("Database read latency (msec)", Unit::Milliseconds),
-    ("Database write latency (msec)", Unit::Milliseconds),
-    ("Log write latency (msec)", Unit::Milliseconds),
+/// Figure of the samples in a block that has a trend.
+enum TrendFigure {
+    /// Mean of a rate per second.
+    Rate(fn(&Sample) -> f64),
+    /// Mean latency in milliseconds of one kind of I/O.
+    Latency(fn(&InstanceSample) -> IoRates),
+}
+
+/// Figures that have trends, with their stored titles.
+const FIGURES: [(&str, TrendFigure); 5] = [
+    ("Transactional I/O per second", TrendFigure::Rate(Sample::iops)),
+    ("Operations per second", TrendFigure::Rate(|sample| sample.operations_per_second)),
+    ("Database read latency (msec)", TrendFigure::Latency(|instance| instance.database_read)),
+    ("Database write latency (msec)", TrendFigure::Latency(|instance| instance.database_write)),
+    ("Log write latency (msec)", TrendFigure::Latency(|instance| instance.log_write)),
 ];
 
 impl Trend {
-    /// Returns the unit of the figure.
+    /// Returns the unit of the figure. A stored trend is identified by its title.
     pub fn unit(&self) -> Unit {
-        FIGURES.iter().find(|(name, _)| *name == self.figure).map_or(Unit::None, |(_, unit)| *unit)
+        match FIGURES.iter().find(|(title, _)| *title == self.figure) {
+            Some((_, TrendFigure::Rate(_))) => Unit::PerSecond,
+            Some((_, TrendFigure::Latency(_))) => Unit::Milliseconds,
+            None => Unit::None,
+        }
     }
 
     /// Computes the trend of values over time, given in hours. Returns `None` if there are too few values.

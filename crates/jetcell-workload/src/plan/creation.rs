@@ -53,7 +53,7 @@ impl DatabaseCreation {
         let Some(creation) = STATE_FILE.read::<DatabaseCreation>(dir)? else { return Ok(None) };
         if creation.version != VERSION || creation.instances.is_empty() {
             let path = dir.join(STATE_FILE_NAME);
-            return Err(StartError::OtherVersion { path, advice: "start over with --force" });
+            return Err(StartError::OtherVersion { path, advice: STATE_FILE.advice });
         }
         Ok(Some(creation))
     }

@@ -5,14 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ese_engine::MaintenanceWindow;
-use serde::{Deserialize, Serialize};
+use jetcell_input::OptionValueError;
 
 use crate::parse_error::ParseError;
 
 /// A set of maintenance tasks. One pass performs both the scan and zeroing. Defragmentation and layout are separate
 /// tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Maintenance {
     /// Whether pages are verified.
     pub scan: bool,
@@ -87,19 +86,7 @@ impl MaintenanceSettings {
     }
 }
 
-impl TryFrom<String> for Maintenance {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Maintenance, ParseError> {
-        text.parse()
-    }
-}
-
-impl From<Maintenance> for String {
-    fn from(tasks: Maintenance) -> String {
-        tasks.to_string()
-    }
-}
+jetcell_input::text_in_serde!(Maintenance);
 
 impl FromStr for Maintenance {
     type Err = ParseError;
@@ -116,13 +103,15 @@ impl FromStr for Maintenance {
                 "defrag" => &mut tasks.defrag,
                 "layout" => &mut tasks.layout,
                 _ => {
-                    return Err(ParseError::UnknownTask);
+                    let advice = "use none, or a list of scan,zero,defrag,layout";
+                    return Err(OptionValueError::unknown(task, "a maintenance task", advice).into());
                 }
             };
             *wanted = true;
         }
         if tasks.zero && !tasks.scan {
-            return Err(ParseError::ZeroWithoutScan);
+            let problem = "zero requires scan, because one pass does both";
+            return Err(OptionValueError::new(problem, "use scan,zero").into());
         }
         Ok(tasks)
     }
@@ -153,8 +142,12 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Maintenance>().unwrap().to_string(), written);
         }
-        let each: Vec<String> =
-            "scan,zero,layout".parse::<Maintenance>().unwrap().individual_tasks().map(String::from).collect();
+        let each: Vec<String> = "scan,zero,layout"
+            .parse::<Maintenance>()
+            .unwrap()
+            .individual_tasks()
+            .map(|tasks| tasks.to_string())
+            .collect();
         assert_eq!(each, ["scan", "scan,zero", "layout"]);
         for wrong in ["", "zero", "zero,defrag", "none,scan", "scan;zero"] {
             assert!(wrong.parse::<Maintenance>().is_err(), "{wrong}");

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jetcell_input::OptionValueError;
 use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
@@ -296,9 +297,12 @@ impl FromStr for Mix {
         let shares: Result<Vec<u8>, _> = text.split('/').map(|share| share.trim().parse()).collect();
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
-            _ => Err(ParseError::Expected(
-                "four shares; specify insert/delete/replace/read in percent, for example 40/20/5/35",
-            )),
+            _ => Err(OptionValueError::unparsable(
+                text,
+                "four shares",
+                "specify insert/delete/replace/read in percent, for example 40/20/5/35",
+            )
+            .into()),
         }
     }
 }

@@ -153,8 +153,10 @@ impl Options {
             (false, true, false) => Ok(DatabaseSource::Replace),
             (false, false, true) => Ok(DatabaseSource::Resume),
             _ => Err(ConfigurationError::new(
-                "--open uses existing databases, --resume continues their creation, and --force replaces them",
-            ).advise("specify only one of these options")),
+                "--open uses existing databases, --resume continues their creation, and --force replaces \
+                 them",
+            )
+            .advise("specify only one of these options")),
         }
     }
 }

@@ -5,13 +5,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use jetcell_input::OptionValueError;
 
 use crate::parse_error::ParseError;
 
 /// Distribution of accesses over the key range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Skew {
     /// All records are equally likely.
     #[default]
@@ -95,7 +94,10 @@ fn from_newest(age: f64) -> u64 {
 impl FromStr for Skew {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Skew, ParseError> {
-        let help = || ParseError::NotUnderstood { text: text.into(), examples: "uniform, zipf:0.9 or 80/20" };
+        let help = || OptionValueError::unparsable(text, "a skew", "use uniform, zipf:0.9 or 80/20");
+        let out_of_range = |name: &str, limits: &'static str| {
+            OptionValueError::new(format_args!("the {name} is out of range"), limits)
+        };
         if text == "uniform" {
             return Ok(Skew::Uniform);
         }
@@ -105,14 +107,14 @@ impl FromStr for Skew {
             return if known {
                 Ok(Skew::Zipf(exponent))
             } else {
-                Err(ParseError::OutOfRange { name: "zipf exponent", limits: "greater than 0 and at most 10" })
+                Err(out_of_range("zipf exponent", "use a value greater than 0 and at most 10").into())
             };
         }
         let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
         let (accesses, keys) = (accesses.parse().map_err(|_| help())?, keys.parse().map_err(|_| help())?);
         if !(1..=99).contains(&accesses) || !(1..=99).contains(&keys) {
             let name = "percentage of accesses or of keys";
-            return Err(ParseError::OutOfRange { name, limits: "from 1 to 99" });
+            return Err(out_of_range(name, "use a value from 1 to 99").into());
         }
         Ok(Skew::Hot { accesses, keys })
     }
@@ -128,18 +130,7 @@ impl fmt::Display for Skew {
     }
 }
 
-impl TryFrom<String> for Skew {
-    type Error = ParseError;
-    fn try_from(text: String) -> Result<Skew, ParseError> {
-        text.parse()
-    }
-}
-
-impl From<Skew> for String {
-    fn from(skew: Skew) -> String {
-        skew.to_string()
-    }
-}
+jetcell_input::text_in_serde!(Skew);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Validates a profile. For each mistake, a one-line message describes what is wrong and how to correct it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use ese_engine::InstanceOptions;
@@ -20,9 +21,9 @@ const MIN_DATABASE: u64 = 32 << 20;
 struct ProfileChecks(Vec<ConfigurationError>);
 
 impl ProfileChecks {
-    fn check(&mut self, good: bool, problem: impl AsRef<str>, advice: impl Into<Cow<'static, str>>) {
+    fn check(&mut self, good: bool, problem: impl fmt::Display, advice: impl Into<Cow<'static, str>>) {
         if !good {
-            self.0.push(ConfigurationError::new(problem).advise(advice));
+            self.0.push(ConfigurationError::new(problem.to_string()).advise(advice));
         }
     }
 }
@@ -44,7 +45,7 @@ impl Profile {
         {
             checks.check(
                 path.to_str().is_some(),
-                format!("{} is not valid UTF-8, which the result files require", path.display()),
+                format_args!("{} is not valid UTF-8, which the result files require", path.display()),
                 "use a different name",
             );
         }
@@ -58,12 +59,10 @@ impl Profile {
             "--databases is out of range",
             "use a value from 1 to 999",
         );
+        let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
         checks.check(
-            self.databases.is_none_or(|count| count >= self.dirs.len()),
-            {
-                let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
-                format!("{dirs} directories are too many for {count} databases")
-            },
+            self.databases.is_none_or(|count| count >= dirs),
+            format_args!("{dirs} directories are too many for {count} databases"),
             "raise --databases or remove a --dir",
         );
         if let (true, DatabaseSize::Absolute(size)) = (self.source != DatabaseSource::Open, self.size)
@@ -79,22 +78,26 @@ impl Profile {
         let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
         checks.check(
             latency <= most,
-            format!("--waypoint-latency {latency} is out of range"),
+            format_args!("--waypoint-latency {latency} is out of range"),
             format!("use a value from 0 to {most} logs"),
         );
         let threads = self.threads;
         checks.check(
             (1..=4096).contains(&threads),
-            format!("--threads {threads} is out of range"),
+            format_args!("--threads {threads} is out of range"),
             "use a value from 1 to 4096",
         );
         if let Some(cache) = self.cache {
-            checks.check(cache.0 >= 8 << 20, format!("--cache {cache} is too small"), "use at least 8MiB");
+            checks.check(
+                cache.0 >= 8 << 20,
+                format_args!("--cache {cache} is too small"),
+                "use at least 8MiB",
+            );
         }
         if let Some(size) = self.page_size {
             checks.check(
                 [4096, 8192, 16384, 32768].contains(&size.0),
-                format!("--page-size {size} is not supported"),
+                format_args!("--page-size {size} is not supported"),
                 "use 4KiB, 8KiB, 16KiB or 32KiB",
             );
         }
@@ -105,20 +108,22 @@ impl Profile {
         let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
         checks.check(
             sum == 100,
-            format!(
+            format_args!(
                 "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent"
             ),
             "change the shares to a sum of 100",
         );
         checks.check(
             delete <= insert,
-            format!("mix: delete {delete} is more than insert {insert}, so the databases would become empty"),
+            format_args!(
+                "mix: delete {delete} is more than insert {insert}, so the databases would become empty"
+            ),
             "lower delete or raise insert",
         );
         let lazy = self.lazy_percent;
         checks.check(
             lazy <= 100,
-            format!("lazy_percent {lazy} is out of range"),
+            format_args!("lazy_percent {lazy} is out of range"),
             "use a value from 0 to 100",
         );
         checks.check(
@@ -132,12 +137,12 @@ impl Profile {
         let records = &self.records;
         checks.check(
             (32..=255).contains(&records.short_bytes),
-            format!("records.short_bytes {} is out of range", records.short_bytes),
+            format_args!("records.short_bytes {} is out of range", records.short_bytes),
             "use a value from 32 to 255",
         );
         checks.check(
             (32..=1 << 20).contains(&records.long_bytes),
-            format!("records.long_bytes {} is out of range", records.long_bytes),
+            format_args!("records.long_bytes {} is out of range", records.long_bytes),
             "use a value from 32 to 1048576",
         );
         checks.check(
@@ -161,13 +166,13 @@ impl Profile {
             for (which, limit) in [("average", average), ("maximum", maximum)] {
                 checks.check(
                     limit.is_finite() && limit > 0.0,
-                    format!("thresholds.{which}_{kind}_ms {limit} is out of range"),
+                    format_args!("thresholds.{which}_{kind}_ms {limit} is out of range"),
                     "use a value greater than 0",
                 );
             }
             checks.check(
                 average <= maximum || average.is_nan() || maximum.is_nan(),
-                format!("thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}"),
+                format_args!("thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}"),
                 "raise the maximum or lower the average",
             );
         }
@@ -185,7 +190,7 @@ impl Profile {
         ] {
             checks.check(
                 limit.is_none_or(|limit| limit.is_finite() && limit > 0.0),
-                format!("thresholds.{name} {} is out of range", limit.unwrap_or_default()),
+                format_args!("thresholds.{name} {} is out of range", limit.unwrap_or_default()),
                 "use a value greater than 0",
             );
         }
@@ -195,14 +200,14 @@ impl Profile {
         if let Some(target) = self.target_iops {
             checks.check(
                 target.is_finite() && target > 0.0,
-                format!("--target-iops {target} is out of range"),
+                format_args!("--target-iops {target} is out of range"),
                 "use a value greater than 0",
             );
         }
         let repeat = self.repeat;
         checks.check(
             (1..=1000).contains(&repeat),
-            format!("--repeat {repeat} is out of range"),
+            format_args!("--repeat {repeat} is out of range"),
             "use a value from 1 to 1000",
         );
         for (given, option) in [
@@ -226,14 +231,14 @@ impl Profile {
         if let Some(rate) = self.rate {
             checks.check(
                 (0.001..=1e8).contains(&rate),
-                format!("--rate {rate} is out of range"),
+                format_args!("--rate {rate} is out of range"),
                 "use a value from 0.001 to 100000000",
             );
         }
         let margin = self.margin;
         checks.check(
             (0.0..1.0).contains(&margin),
-            format!("margin {margin} is out of range"),
+            format_args!("margin {margin} is out of range"),
             "use a value of at least 0 and less than 1",
         );
     }
@@ -246,14 +251,19 @@ impl Profile {
         ] {
             checks.check(
                 !(given && none),
-                format!("{option} requires maintenance tasks"),
+                format_args!("{option} requires maintenance tasks"),
                 "add an option such as --maintenance scan",
             );
         }
         if !self.maintenance_impact {
             return;
         }
-        checks.check(self.test == TestKind::Performance, "--maintenance-impact is supported only by test performance, because the turns of other tests are not comparable", "omit it");
+        checks.check(
+            self.test == TestKind::Performance,
+            "--maintenance-impact is supported only by test performance, because the turns of other tests are \
+             not comparable",
+            "omit it",
+        );
         checks.check(
             self.repeat > 1,
             "--maintenance-impact compares rounds of turns",
@@ -276,30 +286,30 @@ impl Profile {
         let (logs, copies) = (self.logs, self.copies);
         checks.check(
             (1..=16).contains(&copies),
-            format!("--copies {copies} is out of range"),
+            format_args!("--copies {copies} is out of range"),
             "use a value from 1 to 16",
         );
         checks.check(
             (1..=1_000_000).contains(&logs),
-            format!("--logs {logs} is out of range"),
+            format_args!("--logs {logs} is out of range"),
             "use a value from 1 to 1000000",
         );
         let duration = self.duration.0;
         checks.check(!duration.is_zero(), "--duration is zero", "try a value such as 60s or 2h");
         checks.check(
             self.scan_pause.0 <= MAX_SCAN_PAUSE,
-            format!("--scan-pause {} is out of range", self.scan_pause),
+            format_args!("--scan-pause {} is out of range", self.scan_pause),
             "use a value from 0 to 60s",
         );
         let interval = self.sample_interval;
         checks.check(
             duration.is_zero() || (Duration::from_millis(1)..=duration).contains(&interval.0),
-            format!("sample_interval {interval} is out of range"),
+            format_args!("sample_interval {interval} is out of range"),
             "use a value from 1ms to the duration",
         );
         checks.check(
             i64::try_from(self.seed).is_ok(),
-            format!("--seed {} is too large", self.seed),
+            format_args!("--seed {} is too large", self.seed),
             format!("use at most {}", i64::MAX),
         );
     }

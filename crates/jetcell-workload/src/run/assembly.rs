@@ -57,6 +57,31 @@ pub(crate) struct RunHistory {
     pub(crate) phases: Vec<PhaseTime>,
 }
 
+/// Inputs to a result that do not change during the run.
+#[derive(Clone)]
+pub(crate) struct ResultInputs {
+    pub(crate) profile: Profile,
+    pub(crate) plan: RunPlan,
+    pub(crate) started: DateTime<Local>,
+    pub(crate) evidence: Evidence,
+    /// Size of all databases before the load, in bytes.
+    pub(crate) initial_bytes: u64,
+}
+
+impl ResultInputs {
+    /// Collects the evidence for a run that starts now.
+    pub(crate) fn new(profile: &Profile, plan: &RunPlan, started: DateTime<Local>) -> ResultInputs {
+        let directories = profile.dirs.iter().chain(&profile.log_dirs).map(std::path::PathBuf::as_path);
+        ResultInputs {
+            profile: profile.clone(),
+            plan: plan.clone(),
+            started,
+            evidence: Evidence::collect(directories),
+            initial_bytes: plan.initial_bytes(),
+        }
+    }
+}
+
 /// Returns the result to keep on disk in case the run is killed: the figures so far, without a verdict.
 pub(crate) fn interim_result(result: RunResult) -> RunResult {
     RunResult {
@@ -69,15 +94,13 @@ pub(crate) fn interim_result(result: RunResult) -> RunResult {
 
 /// Judges the run and assembles its result.
 pub(crate) fn assemble(
-    profile: &Profile,
-    plan: &RunPlan,
-    started: &DateTime<Local>,
+    inputs: &ResultInputs,
     history: &RunHistory,
     loaded: &LoadPhaseResult,
     verification: Option<VerificationResult>,
     cut_short: Option<&str>,
 ) -> RunResult {
-    let measured = &loaded.measured;
+    let (ResultInputs { profile, plan, started, evidence, .. }, measured) = (inputs, &loaded.measured);
     let (latencies, operation_latencies) = (io_latencies(&measured.io), operation_latencies(measured));
     let instances: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
@@ -98,10 +121,10 @@ pub(crate) fn assemble(
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
-    let evidence = VerdictEvidence {
+    let verdict_evidence = VerdictEvidence {
         scan: &loaded.scan,
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
-        failure: loaded.failure.as_ref().map(Error::to_string),
+        failure: loaded.failure.as_ref().map(Error::full_text),
         verification: verification.as_ref(),
         backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
@@ -109,19 +132,18 @@ pub(crate) fn assemble(
         cut_short,
         doubts: doubts.as_deref(),
     };
-    let mut judgement = judge(profile, &instances, iops, measured, &evidence);
+    let mut judgement = judge(profile, &instances, iops, measured, &verdict_evidence);
     if let (Some(error), None) = (
         &loaded.failure,
         judgement.rules.iter().find(|rule| !rule.passed && rule.kind() != RuleKind::MeasuredEnough),
     ) {
-        judgement.reason = format!("the load failed: {error}");
+        judgement.reason = format!("the load failed: {}", error.full_text());
     }
     let Judgement { verdict, reason, rules } = judgement;
-    let directories = profile.dirs.iter().chain(&profile.log_dirs).map(std::path::PathBuf::as_path);
     RunResult {
         schema_version: SCHEMA_VERSION,
         test: profile.test,
-        evidence: Evidence::collect(directories),
+        evidence: evidence.clone(),
         verdict,
         reason,
         rules,
@@ -146,7 +168,7 @@ pub(crate) fn assemble(
         cache_used_bytes: measured.cache.used_bytes,
         page_fault_stalls: measured.cache.stalls,
         peak_resident_bytes: peak_resident_bytes(),
-        io_errors: evidence.io_errors,
+        io_errors: verdict_evidence.io_errors,
         instances,
         scan: loaded.scan.clone(),
         defragmentation: loaded.defragmentation.clone(),

@@ -38,9 +38,9 @@ use crate::prepared::{self, FileCopyOutcome};
 use crate::preserved_state_error::PreservedStateError;
 use crate::profile::{DatabaseSource, Profile, TestKind};
 use crate::result::RunResult;
-use crate::run::assembly::{LoadPhaseResult, analysis, assemble, interim_result};
+use crate::run::assembly::{LoadPhaseResult, ResultInputs, analysis, assemble, interim_result};
 use crate::run::event_log::RunEvent;
-use crate::run::recorder::{InterimResultInputs, RunRecorder};
+use crate::run::recorder::RunRecorder;
 use crate::start_error::StartError;
 use crate::units::TimeSpan;
 
@@ -63,7 +63,7 @@ pub enum RunError {
 
 /// Reason why a phase of a run failed.
 #[derive(Debug, Error)]
-#[expect(missing_docs, reason = "the variants are named after the crates whose errors they contain")]
+#[expect(missing_docs, reason = "the variants are named after the errors that they contain")]
 pub enum PhaseError {
     #[error("{0}")]
     Engine(#[from] ese_engine::Error),
@@ -134,19 +134,11 @@ pub fn run(
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(&unwritable)?;
 
     let path = plan.output.join("result.json");
-    let mut unfinished = interim_result(assemble(
-        profile,
-        &plan,
-        &started,
-        &watch.history,
-        &LoadPhaseResult::default(),
-        None,
-        None,
-    ));
+    let inputs = ResultInputs::new(profile, &plan, started);
+    let nothing = LoadPhaseResult::default();
+    let mut unfinished = interim_result(assemble(&inputs, &watch.history, &nothing, None, None));
     unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(&unwritable)?;
-    let initial_bytes = plan.initial_bytes();
-    watch.subject =
-        Some(InterimResultInputs { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
+    watch.subject = Some(inputs.clone());
 
     let worked = test.run_phases(watch, &mut samples);
     watch.close_phase();
@@ -162,7 +154,7 @@ pub fn run(
     })?;
 
     let cut_short = early_end_reason(stop, &loaded, watch);
-    let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
+    let result = assemble(&inputs, &watch.history, &loaded, verification, cut_short);
     watch.run_ended(&result);
     if profile.test == TestKind::Stress && (loaded.measured.complete || loaded.failure.is_some()) {
         // The state files are needed until the result has been stored.

@@ -6,18 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Local};
+use chrono::Local;
 use jetcell_host::processor_seconds;
 use parking_lot::Mutex;
 
 use crate::endurance::{EnduranceState, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
-use crate::layout::RunPlan;
 use crate::measurement::{CounterSnapshot, Measurement, Sample};
 use crate::observer::{Observer, RunPhase};
-use crate::profile::Profile;
 use crate::result::{PhaseTime, RunResult, TestPart};
-use crate::run::assembly::{LoadPhaseResult, RunHistory, assemble, interim_result};
+use crate::run::assembly::{LoadPhaseResult, ResultInputs, RunHistory, assemble, interim_result};
 use crate::run::background_writer::{BackgroundWriter, WriteInterval};
 use crate::run::event_log::RunEvent;
 use crate::run::{PhaseError, RunError};
@@ -39,7 +37,7 @@ pub(crate) struct RunRecorder<'a> {
     began: (Instant, f64),
     /// Writer of interim results and the path of the result, once the output directory exists.
     interim: Option<(BackgroundWriter, PathBuf)>,
-    pub(crate) subject: Option<InterimResultInputs>,
+    pub(crate) subject: Option<ResultInputs>,
     /// State of the stress test, without the running part.
     pub(crate) endurance: Option<EnduranceState>,
     /// Running part of a stress test.
@@ -47,16 +45,6 @@ pub(crate) struct RunRecorder<'a> {
     /// State files of a stress test and their writer, set while a part is running.
     states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
-}
-
-/// Inputs to an interim result that do not change during the run.
-#[derive(Clone)]
-pub(crate) struct InterimResultInputs {
-    pub(crate) profile: Profile,
-    pub(crate) plan: RunPlan,
-    pub(crate) started: DateTime<Local>,
-    /// Size of all databases before the load, in bytes.
-    pub(crate) initial_bytes: u64,
 }
 
 impl Observer for RunRecorder<'_> {
@@ -223,9 +211,7 @@ impl RunRecorder<'_> {
         let (subject, history, path) = (subject.clone(), self.history.clone(), path.clone());
         let loaded = LoadPhaseResult { initial_bytes: subject.initial_bytes, ..loaded };
         interim.submit(Box::new(move || {
-            let InterimResultInputs { profile, plan, started, .. } = &subject;
-            let result = assemble(profile, plan, started, &history, &loaded, None, None);
-            interim_result(result).write_unsynced(&path)
+            interim_result(assemble(&subject, &history, &loaded, None, None)).write_unsynced(&path)
         }));
     }
 

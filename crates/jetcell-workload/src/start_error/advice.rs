@@ -11,10 +11,8 @@ impl StartError {
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             StartError::DamagedStateFile { advice, .. } | StartError::OtherVersion { advice, .. } => advice,
-            StartError::InterruptedStressTest { state_file, .. } => {
-                return Some(
-                    format!("continue it with --resume, or remove {state_file} from this directory").into(),
-                );
+            StartError::InterruptedStressTest { .. } => {
+                "continue it with --resume, or remove jetcell-stress.json from this directory"
             }
             StartError::InterruptedCreation { .. } => "continue it with --resume, or start over with --force",
             StartError::OtherCreation(_) => "omit it to continue, or start over with --force",

@@ -37,7 +37,7 @@ pub enum StartError {
     #[error("{} was written by a different version of jetcell", .path.display())]
     OtherVersion { path: PathBuf, advice: &'static str },
     #[error("{}: a stress test was interrupted after {seconds:.0} s of {duration}", .dir.display())]
-    InterruptedStressTest { dir: PathBuf, seconds: f64, duration: TimeSpan, state_file: &'static str },
+    InterruptedStressTest { dir: PathBuf, seconds: f64, duration: TimeSpan },
     #[error("{}: the creation of databases was interrupted at {percent} %", .dir.display())]
     InterruptedCreation { dir: PathBuf, percent: u64 },
     #[error("{0} differs from the interrupted creation")]

@@ -5,7 +5,7 @@ use jetcell_workload::TestKind;
 use jetcell_workload::result::InstanceRow;
 
 use super::{PublishedIo, PublishedTest};
-use crate::number::{count, three_grouped};
+use crate::number::three_grouped;
 use crate::table::{ReportCell, ReportTable};
 use crate::tables::INSTANCES;
 
@@ -53,8 +53,8 @@ fn sizing(test: &PublishedTest) -> ReportTable {
     table
         .fact("Achieved Transactional I/O per Second", three_grouped(sizing.achieved_transactional_iops))
         .fact("Target Transactional I/O per Second", three_grouped(sizing.target_transactional_iops))
-        .fact("Initial Database Size (bytes)", count(sizing.initial_database_size_bytes))
-        .fact("Final Database Size (bytes)", count(sizing.final_database_size_bytes))
+        .fact("Initial Database Size (bytes)", ReportCell::count(sizing.initial_database_size_bytes))
+        .fact("Final Database Size (bytes)", ReportCell::count(sizing.final_database_size_bytes))
         .fact("Database Files (Count)", sizing.database_files.to_string())
 }
 
@@ -63,7 +63,7 @@ fn parameters(test: &PublishedTest) -> ReportTable {
     let Some(all) = &test.system_parameters else { return table };
     let scan = all.run_background_database_maintenance.map(|run| if run { "True" } else { "False" });
     table
-        .fact("Thread Count", count(all.thread_count))
+        .fact("Thread Count", ReportCell::count(all.thread_count))
         .fact("Minimum Database Cache", format!("{} MB", decimal(all.min_cache_mb, 1)))
         .fact("Maximum Database Cache", format!("{} MB", decimal(all.max_cache_mb, 1)))
         .fact("Insert Operations", format!("{}%", all.insert_pct))
@@ -133,7 +133,11 @@ fn backup(test: &PublishedTest) -> ReportTable {
 fn recovery(test: &PublishedTest) -> ReportTable {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let rows = test.statistics.iter().map(|row| {
-        vec![row.instance.as_str().into(), count(row.log_files_replayed), three_grouped(row.elapsed_seconds)]
+        vec![
+            row.instance.as_str().into(),
+            ReportCell::count(row.log_files_replayed),
+            three_grouped(row.elapsed_seconds),
+        ]
     });
     ReportTable::numbers("Soft Recovery Statistics - All", "Database Instance", columns).rows(rows)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jetcell_input::{Align, columns, pad};
+use jetcell_input::{Align, columns, cut, pad};
 
 use super::elements::LISTED_UNKNOWN;
 use super::reader::ElementEffect::{Honoured, Ignored};
@@ -12,7 +12,7 @@ use crate::profile::Thresholds;
 use crate::profile::configuration_error::ConfigurationError;
 use crate::units::{ByteSize, DatabaseSize};
 
-/// Maximum length of an element's name and value in a note, in characters.
+/// Maximum width of an element's name and value in a note, in columns.
 const MAX_ELEMENT: usize = 44;
 
 impl JetstressReader<'_> {
@@ -36,8 +36,8 @@ impl JetstressReader<'_> {
             vec![format!("Configuration of Jetstress {}; command-line options override it", self.version)];
         // A description may be long, but its first words are enough here.
         for note in &mut self.notes {
-            if note.element.chars().count() > MAX_ELEMENT {
-                note.element = note.element.chars().take(MAX_ELEMENT - 1).chain(['…']).collect();
+            if columns(&note.element) > MAX_ELEMENT {
+                note.element = format!("{}…", cut(&note.element, MAX_ELEMENT - 1).0);
             }
         }
         let width = self.notes.iter().map(|note| columns(&note.element)).max().unwrap_or(0);

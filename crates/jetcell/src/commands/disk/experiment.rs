@@ -144,7 +144,7 @@ impl FragmentationExperimentArgs {
         };
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        comparison.refresh_directories(&LocalSystem);
+        comparison.complete_directories(Vec::new(), &LocalSystem);
         let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
         store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))?;
         Ok(found)

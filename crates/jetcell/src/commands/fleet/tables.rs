@@ -1,10 +1,14 @@
 //! Tables for the result of a fleet.
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
-use jetcell_input::number::{decimal, grouped, human_bytes, signed, significant};
-use jetcell_report::{Digits, ReportCell, ReportTable, StyledText, Tone, outcome_line, table_text};
-use jetcell_workload::RuleState;
+use jetcell_input::Unit;
+use jetcell_input::number::{decimal, grouped, human_bytes, significant};
+use jetcell_report::{
+    CellValue, Digits, ReportCell, ReportTable, StyledText, Tone, outcome_line, rule_state_cell, table_text,
+    verdict_tone,
+};
 use jetcell_workload::result::StandaloneLoad;
+use jetcell_workload::{Verdict, VerdictRule};
 
 /// Returns the verdict in words.
 pub fn verdict(result: &FleetResult) -> &'static str {
@@ -84,13 +88,13 @@ fn totals_table(result: &FleetResult) -> ReportTable {
         .fact("Achieved transactional I/O per second", rate(all.achieved_transactional_iops))
         .fact(
             "Database reads and writes (MB/s)",
-            ReportCell::from(decimal(all.database_bytes_per_second / 1e6, 1)),
+            ReportCell::number(all.database_bytes_per_second / 1e6, Digits::Decimals(1)),
         )
         .fact("Log writes per second", rate(all.log_writes_per_second))
         .fact("Operations per second", rate(all.operations_per_second))
         .fact(
             "Databases",
-            ReportCell::from(all.databases.to_string()).add_remark(human_bytes(all.database_bytes)),
+            ReportCell::count(all.databases as u64).with_remark(human_bytes(all.database_bytes)),
         )
         .fact_if("Database reads, p50 / p99 / max (ms)", percentile("database_read"))
         .fact_if("Log writes, p50 / p99 / max (ms)", percentile("log_write"))
@@ -103,11 +107,11 @@ fn outcome(row: &HostRow) -> ReportCell {
     match row.outcome {
         HostOutcome::Completed => {
             let word = row.verdict.map_or("completed", |verdict| match verdict {
-                jetcell_workload::Verdict::Pass => "pass",
-                jetcell_workload::Verdict::Fail => "fail",
-                jetcell_workload::Verdict::Incomplete => "incomplete",
+                Verdict::Pass => "pass",
+                Verdict::Fail => "fail",
+                Verdict::Incomplete => "incomplete",
             });
-            ReportCell::with_judgement(word, row.verdict == Some(jetcell_workload::Verdict::Pass))
+            ReportCell::from(word).with_tone(row.verdict.map_or(Tone::Neutral, verdict_tone))
         }
         HostOutcome::Lost => ReportCell::with_judgement("lost", false),
         HostOutcome::Failed => ReportCell::with_judgement("failed", false),
@@ -121,11 +125,11 @@ fn hosts(result: &FleetResult) -> ReportTable {
         vec![
             host(one).into(),
             rate(one.totals.achieved_transactional_iops),
-            ReportCell::from(decimal(one.totals.database_bytes_per_second / 1e6, 1)),
+            ReportCell::number(one.totals.database_bytes_per_second / 1e6, Digits::Decimals(1)),
             ms(one.database_read_ms),
             ms(one.database_read_p99_ms),
             ms(one.log_write_ms),
-            ReportCell::from(decimal(one.measured_seconds, 1)),
+            ReportCell::number(one.measured_seconds, Digits::Decimals(1)),
             outcome(one),
         ]
     };
@@ -134,7 +138,7 @@ fn hosts(result: &FleetResult) -> ReportTable {
         if let Some(reason) = &one.straggler {
             table = table.note(format!("Straggler: {}: {reason}", host(one)));
         }
-        if one.outcome != HostOutcome::Completed || one.verdict != Some(jetcell_workload::Verdict::Pass) {
+        if one.outcome != HostOutcome::Completed || one.verdict != Some(Verdict::Pass) {
             table = table.note(format!("{}: {}", host(one), one.reason));
         }
     }
@@ -157,9 +161,9 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
     ];
     let change = |alone: f64, together: f64| {
         if alone > 0.0 {
-            ReportCell::from(format!("{} %", signed((together / alone - 1.0) * 100.0)))
+            ReportCell::figure(Unit::Change, (together / alone - 1.0) * 100.0)
         } else {
-            ReportCell::from("-")
+            ReportCell::missing()
         }
     };
     let row = |(one, alone): &(&HostRow, &StandaloneLoad)| {
@@ -197,9 +201,7 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
 fn clocks(result: &FleetResult) -> ReportTable {
     let columns = ["Offset ms", "± ms", "Round trip ms", "Clock moved ms", "Start skew ms"];
     let row = |one: &HostRow| {
-        let figure = |value: Option<f64>| {
-            value.map_or_else(|| "-".into(), |value| ReportCell::from(decimal(value, 3)))
-        };
+        let figure = |value| ReportCell::figure_or_missing(Unit::Milliseconds, value);
         vec![
             host(one).into(),
             figure(one.clock.map(|clock| clock.offset_ms)),
@@ -214,20 +216,12 @@ fn clocks(result: &FleetResult) -> ReportTable {
 }
 
 fn rules(result: &FleetResult) -> ReportTable {
-    let row = |rule: &jetcell_workload::VerdictRule| {
+    let row = |rule: &VerdictRule| {
         vec![
             rule.name.clone().into(),
-            ReportCell::from(format!("{} {}", rule.bound.sign(), rule.limit)),
-            ReportCell::from(significant(rule.measured)),
-            ReportCell::with_judgement(
-                match rule.state() {
-                    RuleState::Held => "held",
-                    RuleState::Broken => "broken",
-                    RuleState::NotJudged => "not judged",
-                },
-                rule.state() != RuleState::Broken,
-            )
-            .add_remark(rule.note.clone()),
+            ReportCell::new(CellValue::Limit(rule.bound, rule.limit, rule.kind().unit())),
+            ReportCell::figure(rule.kind().unit(), rule.measured),
+            rule_state_cell(rule.state()).with_remark(rule.note.clone()),
         ]
     };
     ReportTable::text_columns("Rules of the fleet", &["Rule", "Limit", "Measured", "State"])

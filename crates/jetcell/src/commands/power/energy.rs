@@ -92,7 +92,7 @@ impl ShowEnergyArgs {
             || shown.json(),
             || {
                 let table = table_text(&tables[0], console::width());
-                let lines = remarks.iter().map(|line| wrap("", line, console::width()));
+                let lines = remarks.iter().map(|line| wrap("", line, console::width()).to_string());
                 format!("{table}{}", lines.collect::<String>())
             },
         );

@@ -169,7 +169,8 @@ fn summary(sized: &SizingWithRisk) -> String {
     all.extend((!sized.sizing.comparisons.is_empty()).then(|| tables::drives(sized)));
     for table in all {
         out += &format!("\n{}\n{}", table.title, table_text(&table, width));
-        out += &table.notes.iter().map(|note| wrap("  ", note, width.min(REPORT_WIDTH))).collect::<String>();
+        let notes = table.notes.iter().map(|note| wrap("  ", note, width.min(REPORT_WIDTH)).to_string());
+        out += &notes.collect::<String>();
     }
     out += &sized
         .sizing

@@ -247,7 +247,7 @@ pub fn points(axis: CurveAxis, points: &[CurvePoint]) -> ReportTable {
 
 fn table(lines: &mut ValueLines, table: &ReportTable) {
     lines.0 += table_text(table, console::width()).as_str();
-    table.notes.iter().for_each(|note| lines.0 += &wrap("  ", note, console::width()));
+    table.notes.iter().for_each(|note| lines.0 += wrap("  ", note, console::width()).as_str());
 }
 
 fn explanation(lines: &mut ValueLines, steps: Vec<CalculationStep>) {

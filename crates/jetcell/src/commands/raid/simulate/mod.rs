@@ -123,14 +123,14 @@ fn as_json(experiment: &ExperimentResults) -> CommandResult<String> {
 
 fn text(experiment: &ExperimentResults) -> String {
     let width = console::width();
-    wrap("", &tables::title(experiment), width) + &text_of(&tables::all_tables(experiment), width)
+    wrap("", &tables::title(experiment), width).to_string() + &text_of(&tables::all_tables(experiment), width)
 }
 
 fn text_of(tables: &[ReportTable], width: usize) -> String {
     let mut text = String::new();
     for table in tables {
         text += &format!("\n{}\n{}", table.title, table_text(table, width));
-        text += &table.notes.iter().map(|line| wrap("  ", line, width)).collect::<String>();
+        text += &table.notes.iter().map(|line| wrap("  ", line, width).to_string()).collect::<String>();
     }
     text
 }

@@ -261,7 +261,9 @@ impl DurabilityTestArgs {
         let at = listener.address().context(address)?;
         self.note(&format!("Witness: {at}; Ctrl-C ends it after the cut"));
         let lines = listener
-            .serve(&mut kept, &cancel)
+            .serve(&mut kept, &cancel, |error| {
+                self.note(&format!("Witness: a connection could not be accepted ({error})"));
+            })
             .context(format_args!("{}: the journal is incomplete", journal.display()))?;
         self.note(&format!("{}: {lines} lines", journal.display()));
         Ok(CommandOutcome::Good)

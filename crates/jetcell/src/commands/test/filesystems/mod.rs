@@ -195,9 +195,7 @@ impl CompareFilesystemsArgs {
         };
         let rows = ("File systems", &ROWS[..]);
         let mut result = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        result.refresh_directories(&LocalSystem);
-        let made = result.directories.iter_mut().skip(self.directories.len());
-        made.zip(seen).for_each(|(one, seen)| *one = seen.unwrap_or_else(|| one.clone()));
+        result.complete_directories(seen, &LocalSystem);
         Ok(result)
     }
 
