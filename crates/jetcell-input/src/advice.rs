@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Returns the problem and, after a semicolon, what the user can do about it.
+/// Returns the problem and, after a semicolon, what the user can do about the error.
 pub fn with_advice(problem: impl Display, advice: Option<impl Display>) -> String {
     match advice {
         Some(advice) => format!("{problem}; {advice}"),
