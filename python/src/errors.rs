@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ese_check::CheckError;
 use ese_format::RecoverCommand;
 use jetcell_export::{ExportError, ExportIssue};
+use jetcell_input::with_advice;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -129,7 +130,9 @@ impl LocatedError {
                     path.display()
                 ),
             ),
-            other => LocatedError::new(FailureKind::Argument, Some(path), other.to_string()),
+            other => {
+                LocatedError::new(FailureKind::Argument, Some(path), with_advice(&other, other.advice()))
+            }
         }
     }
 
@@ -138,9 +141,10 @@ impl LocatedError {
         match &error {
             CheckError::Io { path, error } => LocatedError::system(path, error),
             CheckError::Header { path, .. } => {
-                LocatedError::new(FailureKind::NotADatabase, Some(path), error.to_string())
+                let message = with_advice(&error, error.advice());
+                LocatedError::new(FailureKind::NotADatabase, Some(path), message)
             }
-            CheckError::BeyondEnd { .. } => LocatedError::argument(error.to_string()),
+            CheckError::BeyondEnd { .. } => LocatedError::argument(with_advice(&error, error.advice())),
         }
     }
 

@@ -126,6 +126,7 @@ def test_files_that_cannot_be_opened(tmp_path):
         with pytest.raises(jetcell.NotADatabaseError) as caught:
             use(other)
         assert caught.value.path == str(other)
+        assert caught.match("; specify a different database, or restore this database$")
     other.write_bytes(b"")
     with pytest.raises(jetcell.NotADatabaseError):
         jetcell.open(other)

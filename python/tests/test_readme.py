@@ -12,7 +12,7 @@ FILES = {"ual.mdb": "db/4k/ual-hyperv-yearly.mdb"}
 
 
 def examples():
-    texts = [page.read_text() for page in PAGES if page.exists()]
+    texts = [page.read_text() for page in PAGES]
     return re.findall(r"^```python\n(.*?)^```", "\n".join(texts), re.DOTALL | re.MULTILINE)
 
 

@@ -1,5 +1,6 @@
 //! Errors that prevent a check from starting.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -39,9 +40,11 @@ pub enum CheckError {
 
 impl CheckError {
     /// Returns what the user can do about the error.
-    pub fn advice(&self) -> Option<&'static str> {
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
-            CheckError::Header { .. } => Some("specify a different database, or restore this database"),
+            CheckError::Header { .. } => {
+                Some(Cow::Borrowed("specify a different database, or restore this database"))
+            }
             CheckError::Io { .. } | CheckError::BeyondEnd { .. } => None,
         }
     }

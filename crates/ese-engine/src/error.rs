@@ -2,8 +2,9 @@
 //! proceed.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
@@ -27,10 +28,7 @@ pub enum Error {
     /// A row in a bulk load has a lower key than a previous row, and the memory for out-of-order rows is full. The
     /// row is not loaded. The load can continue without it, and [`crate::Table::insert`] can insert it after the
     /// load.
-    #[error(
-        "the key of the row is lower than a previous key, and the bulk load cannot defer any more rows; \
-         insert the row after the load"
-    )]
+    #[error("the key of the row is lower than a previous key, and the bulk load cannot defer any more rows")]
     OutOfOrder,
     /// The caller requested cancellation. Nothing was changed.
     #[error("stopped on request; nothing was changed")]
@@ -70,17 +68,14 @@ pub enum Error {
     },
     /// The volume is full, and the operation was not performed. Rollback and shutdown still work. Free some space,
     /// then retry.
-    #[error("{path}: the disk is full, and nothing was changed; free some space and retry")]
+    #[error("{path}: the disk is full, and nothing was changed")]
     DiskFull {
         /// File that could not be extended.
         path: PathBuf,
     },
     /// The operating system refused to allocate memory although the cache is below its configured size. Free some
     /// memory and retry, or reopen the instance with a smaller cache. ESE: `JET_errOutOfMemory`.
-    #[error(
-        "failed to allocate {bytes} bytes for the page cache; use a smaller cache, or raise the memory \
-         limit of the process"
-    )]
+    #[error("failed to allocate {bytes} bytes for the page cache")]
     OutOfMemory {
         /// Size of the allocation request in bytes.
         bytes: usize,
@@ -100,6 +95,18 @@ pub enum Error {
         page: Option<PageNumber>,
         /// Description of the damage.
         what: String,
+    },
+    /// A log record has a form that only earlier versions of Jetcell wrote. It is not redone.
+    #[error("{path}: {record} record at {position:?} {difference}, as earlier versions of Jetcell wrote it")]
+    EarlierVersion {
+        /// Log directory.
+        path: PathBuf,
+        /// Type of the record.
+        record: &'static str,
+        /// Position of the record.
+        position: LogPosition,
+        /// Difference from the form that this version writes.
+        difference: String,
     },
     /// Logs that recovery requires are missing.
     #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), but some of them \
@@ -177,7 +184,7 @@ pub enum Error {
     /// The instance refuses changes because a write, a sync, or a session's rollback has failed. Reopen the instance
     /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
-    ReadOnly(String),
+    ReadOnly(#[source] InstanceFailure),
     /// A read failed, or a write that nothing depended on yet.
     #[error("{path}: {message}")]
     Io {
@@ -190,6 +197,33 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
+}
+
+/// Failure after which an instance refuses changes.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct InstanceFailure {
+    what: String,
+    /// Error of the operation that failed, unless the instance itself refused it.
+    source: Option<Arc<Error>>,
+}
+
+impl InstanceFailure {
+    /// Returns the failure of an operation on the file or directory `path`. `what` names the path or the operation.
+    pub(crate) fn io(what: impl Display, path: &Path, error: &io::Error) -> InstanceFailure {
+        InstanceFailure { what: format!("{what}: {error}"), source: Some(Arc::new(Error::io(path, error))) }
+    }
+
+    /// Adds what failed because of this failure.
+    pub(crate) fn context(self, context: impl Display) -> InstanceFailure {
+        InstanceFailure { what: format!("{context}: {self}"), ..self }
+    }
+}
+
+impl From<&str> for InstanceFailure {
+    fn from(what: &str) -> InstanceFailure {
+        InstanceFailure { what: what.to_string(), source: None }
+    }
 }
 
 /// Reason why a log file cannot be replayed.
@@ -253,22 +287,30 @@ pub enum BackupErrorKind {
 }
 
 impl Error {
-    /// Returns the text of the failure without its consequences. The caller stores the text and later wraps it in
+    /// Returns the failure without its consequences. The caller stores the failure and later wraps it in
     /// [`Error::ReadOnly`].
-    pub(crate) fn cause(&self) -> String {
+    pub(crate) fn cause(&self) -> InstanceFailure {
         match self {
-            Error::ReadOnly(what) => what.clone(),
-            other => other.to_string(),
+            Error::ReadOnly(failure) => failure.clone(),
+            other => InstanceFailure { what: other.to_string(), source: Some(Arc::new(other.clone())) },
         }
     }
 
-    /// Returns what the user can do about it, for example `delete the file and create it again`. The texts of the
-    /// other errors contain the advice.
+    /// Returns what the user can do about the error, for example `delete the file and create it again`. The
+    /// descriptions in [`Error::Usage`], [`Error::Attachment`], [`Error::Backup`] and in a few cases of
+    /// [`Error::Corrupt`] contain the advice instead.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
-        match self {
-            Error::File { path, error } => error.advice(path),
-            _ => None,
-        }
+        Some(Cow::Borrowed(match self {
+            Error::File { path, error } => return error.advice(path),
+            Error::ReadOnly(failure) => return failure.source.as_ref()?.advice(),
+            Error::OutOfOrder => "insert the row after the load",
+            Error::DiskFull { .. } => "free some space and retry",
+            Error::OutOfMemory { .. } => "use a smaller cache, or raise the memory limit of the process",
+            Error::EarlierVersion { .. } => {
+                "open and close the database once with the version that wrote the log"
+            }
+            _ => return None,
+        }))
     }
 
     /// Returns the text of the error together with the advice.
@@ -318,7 +360,9 @@ impl Error {
             Error::OutOfMemory { .. } => (-1011, "JET_errOutOfMemory"),
             Error::InUse { .. } => (-1032, "JET_errFileAccessDenied"),
             Error::Corrupt { page: Some(_), .. } => (-1018, "JET_errReadVerifyFailure"),
-            Error::Corrupt { page: None, .. } => (-1206, "JET_errDatabaseCorrupted"),
+            Error::Corrupt { page: None, .. } | Error::EarlierVersion { .. } => {
+                (-1206, "JET_errDatabaseCorrupted")
+            }
             Error::LogsMissing { .. } => (-543, "JET_errRequiredLogFilesMissing"),
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),

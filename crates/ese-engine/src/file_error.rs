@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use ese_format::header::DATABASE_UPDATE;
 use ese_format::{PageSize, RecoverCommand};
 
 /// Newest format update whose log records can be redone.
@@ -33,7 +34,9 @@ pub enum FileError {
     )]
     TooNew(u32),
     /// The format has this update, with this minor number, which the engine does not write.
-    #[error("database format update {0:#x}.{1:#x} cannot be written by this engine, which writes only 0x14")]
+    #[error(
+        "database format update {0:#x}.{1:#x} cannot be written by this engine, which writes only {DATABASE_UPDATE:#x}"
+    )]
     OtherUpdate(u32, u32),
     /// The pages have another size than those in the cache.
     #[error("the database has pages of {database:?}, but the cache has {cache:?}")]
@@ -57,7 +60,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Returns what the user can do about it for the file `path`.
+    /// Returns what the user can do about the error of the file `path`.
     pub fn advice(&self, path: &Path) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             FileError::NoHeader => "delete the file if it was never used, or restore it from a backup",

@@ -90,7 +90,9 @@ pub use btree::SeekRelation;
 pub use cache::LoadBuffers;
 pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
-pub use error::{AttachmentErrorKind, BackupErrorKind, Error, LogErrorKind, PageTimeMismatch, Result};
+pub use error::{
+    AttachmentErrorKind, BackupErrorKind, Error, InstanceFailure, LogErrorKind, PageTimeMismatch, Result,
+};
 pub use events::{
     CopyEvent, DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory,
     EventDescription, EventKind, EventProfile, EventReporter, EventSeverity, EventSink, EventValue,

@@ -4,14 +4,12 @@
 /// to another page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum PageMisfit {
-    #[error("page does not have enough space for the node in the log record")]
+    #[error("page does not have enough space for the node")]
     NoRoom,
     #[error("page does not have enough space for its external header")]
     NoRoomForHeader,
     #[error("root does not have a space header")]
     NoSpaceHeader,
-    #[error("page does not have enough space for the node")]
-    NoRoomForNode,
     #[error("the image of the moved nodes does not fit into a page")]
     ImageTooLarge,
     #[error("the page and the split record have different node counts")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-/// The command line of `jetcell recover` for a database and its logs. At least one of the paths should be set.
+/// The command line of `jetcell recover` for a database and its logs. Unknown paths are shown as placeholders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverCommand<'p> {
     /// The database; `None` if it is in the directory of the logs, or unknown.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::io_error_with_advice;
 use thiserror::Error;
 
 use crate::geometry::{BLOCK, RaidLevel, ZONE_ROWS};
@@ -43,10 +44,7 @@ pub enum ArrayError {
         damaged: Vec<PathBuf>,
     },
     /// All blocks of a row match their checksums, but parity and data disagree. Nothing was changed.
-    #[error(
-        "row {row}: the checksums are correct, but data and parity do not match; nothing was changed. Scrub \
-         the array for details"
-    )]
+    #[error("row {row}: the checksums are correct, but data and parity do not match; nothing was changed")]
     Inconsistent {
         /// Row number.
         row: u64,
@@ -102,7 +100,7 @@ pub enum ArrayRefusal {
         expected: u64,
     },
     /// A member is too small for the metadata and one zone.
-    #[error("{} is {found} bytes long", path.display())]
+    #[error("{} is too short for a member: it is {found} bytes long", path.display())]
     TooSmall {
         /// The member.
         path: PathBuf,
@@ -150,8 +148,7 @@ pub enum ArrayRefusal {
         first: PathBuf,
     },
     /// A member was replaced, or has missed writes.
-    #[error("{} is stale: the array was written after this member failed or was replaced. Omit this member, \
-     or add it as a new member", .0.display())]
+    #[error("{} is stale: the array was written after this member failed or was replaced", .0.display())]
     Stale(PathBuf),
     /// Members are missing after a crash.
     #[error("the array was not shut down cleanly and {missing} of its members are missing")]
@@ -213,7 +210,7 @@ pub enum ArrayRefusal {
     TooSmallForFiles {
         /// Number of blocks in the volume.
         blocks: u64,
-        /// Maximum number of blocks that is too small.
+        /// Number of blocks that the volume must exceed.
         needed: u64,
     },
     /// The array or the LUN does not contain a readable file table.
@@ -224,7 +221,7 @@ pub enum ArrayRefusal {
     TooSmallForLuns {
         /// Number of blocks in the array.
         blocks: u64,
-        /// Maximum number of blocks that is too small.
+        /// Number of blocks that the array must exceed.
         needed: u64,
     },
     /// LUNs are to be created on an array that contains data.
@@ -364,11 +361,12 @@ pub enum LunError {
 }
 
 impl ArrayError {
-    /// Returns what the user can do about it, for example `reconnect them, or restore the data`.
+    /// Returns what the user can do about the error, for example `reconnect them, or restore the data`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             ArrayError::Refused(refusal) => return refusal.advice(),
             ArrayError::WriteLog(error) => error.advice(),
+            ArrayError::Inconsistent { .. } => "scrub the array for details",
             ArrayError::Full => "delete some snapshots or LUNs, trim the file system, or add members",
             ArrayError::Stopped { .. } => "reconnect them, or restore the data",
             ArrayError::Lun(LunError::CatalogueFull) => "delete some snapshots",
@@ -379,10 +377,12 @@ impl ArrayError {
 
     /// Converts the error to one of the file system on the array, whose text includes the advice.
     pub fn into_io_error(self) -> io::Error {
-        match self.advice() {
-            Some(advice) => io::Error::other(format!("{self}; {advice}")),
-            None => io::Error::other(self),
-        }
+        let kind = match self {
+            ArrayError::Full | ArrayError::Lun(LunError::CatalogueFull) => io::ErrorKind::StorageFull,
+            _ => io::ErrorKind::Other,
+        };
+        let advice = self.advice();
+        io_error_with_advice(kind, self, advice)
     }
 
     pub(crate) fn io(path: &Path, action: &'static str, offset: u64, source: io::Error) -> ArrayError {
@@ -395,7 +395,7 @@ fn names(paths: &[PathBuf]) -> String {
 }
 
 impl ArrayRefusal {
-    /// Returns what the user can do about it, for example `specify an array member`.
+    /// Returns what the user can do about the error, for example `specify an array member`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             ArrayRefusal::DuplicateMember(_) => "each member must be a separate file",
@@ -407,11 +407,18 @@ impl ArrayRefusal {
             ArrayRefusal::MemberCount { level, .. } => {
                 let (first, last) = (level.member_counts().min(), level.member_counts().max());
                 let (first, last) = first.zip(last)?;
-                return Some(format!("it requires {first} to {last}").into());
+                return Some(format!("use {first} to {last} members").into());
             }
-            ArrayRefusal::Extension { .. } => {
-                "it requires a member count that the level supports; a mirror cannot be extended"
+            ArrayRefusal::Extension { level: RaidLevel::Mirror, .. } => {
+                "create a new array: a mirror cannot be extended"
             }
+            ArrayRefusal::Extension { .. } => "add a number of members that the level supports",
+            ArrayRefusal::Stale(_) => "omit this member, or add it as a new member",
+            ArrayRefusal::ChunkSize
+            | ArrayRefusal::JournalSize
+            | ArrayRefusal::PartOfABlock(_)
+            | ArrayRefusal::WriteLogSize(_)
+            | ArrayRefusal::LunSize(_) => "correct this value",
             ArrayRefusal::HasData { .. } => "add --force to overwrite it",
             ArrayRefusal::InUse(_) => "stop the process that uses it, or unmount it",
             ArrayRefusal::NotAMember(_) => "specify an array member",

@@ -73,7 +73,7 @@ impl BackupError {
         }
     }
 
-    /// Returns what the user can do about it, for example `make a full backup`.
+    /// Returns what the user can do about the error, for example `make a full backup`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             BackupError::Engine(error) => return error.advice(),

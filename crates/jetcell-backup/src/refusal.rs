@@ -1,4 +1,4 @@
-//! Reasons why a backup or a restore is refused.
+//! Reasons why a backup or a restore is refused, or a snapshot fails.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use ese_format::header::DatabaseState;
 use jetcell_sync::Arc;
 use jetcell_vfs::FileName;
 
-/// Reason why a backup or a restore was refused.
+/// Reason why a backup or a restore was refused, or a snapshot failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupRefusal {
@@ -122,8 +122,8 @@ pub enum ProgramFailure {
     #[error("{} is not installed", .0.display())]
     NotInstalled(PathBuf),
     /// The program could not be started, or its exit could not be awaited.
-    #[error(transparent)]
-    Io(Arc<io::Error>),
+    #[error("{0}")]
+    Io(#[source] Arc<io::Error>),
     /// The program took too long.
     #[error("the command timed out and was stopped")]
     TimedOut,

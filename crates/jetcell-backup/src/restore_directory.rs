@@ -96,8 +96,7 @@ impl ExistingFiles {
         let fresh =
             files.iter().all(|path| is_unfinished(path)) || marker.as_deref() == Some(EMPTY_DIRECTORY_MARK);
         if !fresh && !force {
-            let content = DirectoryContent::InstanceFiles;
-            return Err(BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into());
+            return Err(not_empty(directory));
         }
         for name in databases {
             let path = directory.join(name);
@@ -134,6 +133,11 @@ impl ExistingFiles {
     }
 }
 
+fn not_empty(directory: &Path) -> BackupError {
+    let content = DirectoryContent::InstanceFiles;
+    BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into()
+}
+
 impl<'a> RestoreDirectory<'a> {
     /// Marks the directory and locks it until the restore completes.
     ///
@@ -154,10 +158,7 @@ impl<'a> RestoreDirectory<'a> {
             None => {
                 let lock = explain_lock_error(vfs.lock_directory(directory), directory)?;
                 if !vfs.list(directory).map_err(io_error)?.is_empty() {
-                    let content = DirectoryContent::InstanceFiles;
-                    return Err(
-                        BackupSetError::NotEmpty { directory: directory.to_path_buf(), content }.into()
-                    );
+                    return Err(not_empty(directory));
                 }
                 lock
             }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jetcell_input::with_advice;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
@@ -114,7 +115,7 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
             let sum = sums[range.file][range.index];
             let fault = match read_range(&*file, &path, (at, len), sum, &mut buffer) {
                 Ok(true) => None,
-                Ok(false) => Some("its content differs from the content that was backed up".to_string()),
+                Ok(false) => Some(FileDamage::Content.to_string()),
                 Err(error) => Some(error.to_string()),
             };
             times[range.file][range.index] = if fault.is_none() { now } else { 0 };
@@ -126,7 +127,8 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
         verified.set(file.name, times);
     }
     found.oldest = times.iter().flatten().copied().min().filter(|oldest| *oldest > 0);
-    found.times_not_stored = verified.write(&**vfs, directory).err().map(|error| error.to_string());
+    found.times_not_stored =
+        verified.write(&**vfs, directory).err().map(|error| with_advice(&error, error.advice()));
     stopped.map_or(Ok(found), Err)
 }
 

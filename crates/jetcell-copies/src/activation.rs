@@ -391,14 +391,10 @@ impl Activation<'_> {
             let needed = match header.state {
                 DatabaseState::CleanShutdown => continue,
                 DatabaseState::DirtyShutdown => header.gen_max_required,
-                other => {
-                    let what = format!("the database is in state {other:?}; reseed the copy");
-                    return Err(Error::Corrupt { path, page: None, what }.into());
-                }
+                other => return Err(Refusal::DatabaseState(other).at(&path)),
             };
             if needed.0 > newest {
-                let required = (Generation(newest + 1), needed);
-                return Err(Error::LogsMissing { path, required }.into());
+                return Err(Refusal::NeedsLogs { first: Generation(newest + 1), last: needed }.at(&path));
             }
         }
         Ok(())
@@ -476,9 +472,7 @@ impl Activation<'_> {
         instance.shutdown()?;
         for path in &databases {
             if database_header(&**self.vfs, path)?.state != DatabaseState::CleanShutdown {
-                let what = "the logs do not refer to the database, so recovery could not make it clean";
-                let what = format!("{what}; reseed the copy");
-                return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
+                return Err(Refusal::StillDirty.at(path));
             }
         }
         // Ignore errors, because the old active side may be gone permanently.

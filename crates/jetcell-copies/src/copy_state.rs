@@ -368,7 +368,7 @@ mod tests {
                     assert_eq!(read.as_ref(), Some(state));
                     None
                 }
-                Err(error) => Some(error.to_string()),
+                Err(error) => Some(error.full_text()),
             }
         };
         assert_eq!(refusal(&sound), None);
@@ -401,12 +401,15 @@ mod tests {
             let mut state = sound.clone();
             lie(&mut state);
             let text = refusal(&state).unwrap_or_default();
-            assert!(text.ends_with(&format!("the {field} is not valid for a copy")), "{field}: {text}");
+            let expected =
+                format!("the {field} is not valid for a copy; reseed the copy with jetcell reseed");
+            assert!(text.ends_with(&expected), "{field}: {text}");
         }
         let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
         text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();
-        let text = CopyState::read(&disk, directory).unwrap_err().to_string();
-        assert!(text.contains("not a base name of logs"), "{text}");
+        let error = CopyState::read(&disk, directory).unwrap_err();
+        assert!(error.to_string().contains("not a base name of logs"), "{error}");
+        assert_eq!(error.advice().as_deref(), Some("reseed the copy with jetcell reseed"));
     }
 
     #[test]

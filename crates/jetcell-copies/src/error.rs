@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::Error;
 use ese_format::Generation;
+use ese_format::header::DatabaseState;
 use jetcell_backup::BackupError;
-use jetcell_input::error_line;
+use jetcell_input::{error_line, with_advice};
 use jetcell_sync::Arc;
 
 use crate::file_names::RESEED_FILE;
@@ -75,8 +76,8 @@ pub enum CopyError {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ContactError {
     /// The directory or the host of the active side cannot be read.
-    #[error(transparent)]
-    Io(Arc<io::Error>),
+    #[error("{0}")]
+    Io(#[source] Arc<io::Error>),
     /// A file of the active side cannot be read or written.
     #[error(transparent)]
     Engine(#[from] Error),
@@ -159,6 +160,23 @@ pub enum Refusal {
          activated without loss", .0.0
     )]
     ActiveLogMissing(Generation),
+    /// A database needs logs that did not reach the copy.
+    #[error(
+        "recovery needs log generations {:X} to {:X} (hexadecimal), but some of them are missing from the log \
+         directory", first.0, last.0
+    )]
+    NeedsLogs {
+        /// First missing generation.
+        first: Generation,
+        /// Last generation that the database needs.
+        last: Generation,
+    },
+    /// A database of the copy is in this state, for example in the middle of a restore.
+    #[error("the database is in state {0:?}")]
+    DatabaseState(DatabaseState),
+    /// A database is not clean after the last step of the activation.
+    #[error("the logs do not refer to the database, so recovery could not make it clean")]
+    StillDirty,
     /// The active side and the copy have different histories.
     #[error(
         "the current log of the active side does not continue the logs of the copy, because their histories \
@@ -241,12 +259,22 @@ pub enum FullReseedReason {
     LogRemoved(Generation),
 }
 
+impl FullReseedReason {
+    /// Returns what makes an incremental reseed possible, if the user can do that.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            FullReseedReason::OtherDatabases => Some("also specify their directory with --from"),
+            _ => None,
+        }
+    }
+}
+
 impl Refusal {
     pub(crate) fn at(self, path: &Path) -> CopyError {
         CopyError::Refused { path: path.to_path_buf(), reason: self }
     }
 
-    /// Returns what the user can do about it, for example `use --lossy any`.
+    /// Returns what the user can do about the error, for example `use --lossy any`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Refusal::DamagedState(_) | Refusal::InvalidField(_) => "reseed the copy with jetcell reseed",
@@ -274,7 +302,9 @@ impl Refusal {
             Refusal::ActiveLogMissing(_) => {
                 "restore the log on the active side, or use --lossy to activate the copy"
             }
-            Refusal::Diverged => "compare them with jetcell copies --with (-515)",
+            Refusal::DatabaseState(_) | Refusal::StillDirty => "reseed the copy",
+            Refusal::NeedsLogs { .. } => "restore them, or use an older copy of the database",
+            Refusal::Diverged => "compare them with jetcell copies --with",
             Refusal::NowCopyOf(_) => "follow that side with jetcell replicate",
             Refusal::LogIsALink => "replace the link with the log",
             Refusal::ReseedFromItself | Refusal::SeedIntoSource | Refusal::OtherStream => {
@@ -293,16 +323,22 @@ impl CopyError {
         CopyError::Engine(Error::io(path, error))
     }
 
-    /// Returns what the user can do about it, for example `omit --incremental to reseed the complete copy`.
+    /// Returns what the user can do about the error, for example `omit --incremental to reseed the complete copy`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         let advice = match self {
             CopyError::Engine(error) => return error.advice(),
             CopyError::Backup(error) => return error.advice(),
             CopyError::Refused { reason, .. } => return reason.advice(),
-            CopyError::OnlyFullReseed(FullReseedReason::OtherDatabases) => {
-                "also specify their directory with --from; omit --incremental to reseed the complete copy"
+            CopyError::NotRegistered { error, .. }
+            | CopyError::Unreachable { error: ContactError::Engine(error), .. } => return error.advice(),
+            CopyError::OnlyFullReseed(reason) => {
+                let full = "omit --incremental to reseed the complete copy";
+                return Some(
+                    reason
+                        .advice()
+                        .map_or(Cow::Borrowed(full), |advice| format!("{advice}, or {full}").into()),
+                );
             }
-            CopyError::OnlyFullReseed(_) => "omit --incremental to reseed the complete copy",
             CopyError::LossPossible(_) => {
                 "make the active side reachable, or use --lossy to activate the copy"
             }
@@ -310,6 +346,27 @@ impl CopyError {
             _ => return None,
         };
         Some(Cow::Borrowed(advice))
+    }
+
+    /// Returns the text of the error together with the advice.
+    pub fn full_text(&self) -> String {
+        with_advice(self, self.advice())
+    }
+
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one.
+    pub fn jet_code(&self) -> Option<(i32, &'static str)> {
+        match self {
+            CopyError::Engine(error) => Some((error.jet_code(), error.jet_name())),
+            CopyError::Backup(error) => error.jet_error(),
+            CopyError::Refused { reason: Refusal::NeedsLogs { .. }, .. } => {
+                Some((-543, "JET_errRequiredLogFilesMissing"))
+            }
+            CopyError::Refused { reason: Refusal::DatabaseState(_) | Refusal::StillDirty, .. } => {
+                Some((-1206, "JET_errDatabaseCorrupted"))
+            }
+            CopyError::Refused { reason: Refusal::Diverged, .. } => Some((-515, "JET_errInvalidLogSequence")),
+            _ => None,
+        }
     }
 
     /// Returns true if the activation was refused because of the state of this copy or of its connection to the
@@ -335,6 +392,7 @@ impl CopyError {
                     | Refusal::LossUnknown(_)
                     | Refusal::LossTooLarge { .. }
                     | Refusal::ActiveLogMissing(_)
+                    | Refusal::NeedsLogs { .. }
                     | Refusal::Diverged
             ),
             _ => false,
@@ -352,6 +410,7 @@ impl CopyError {
                         | Error::LogMissing { .. }
                         | Error::LogsMissing { .. }
                         | Error::Corrupt { page: None, .. }
+                        | Error::EarlierVersion { .. }
                 )
         )
     }

@@ -229,10 +229,11 @@ fn classify_error(error: Error, generation: Generation) -> Result<ReplayAttempt>
             Ok(ReplayAttempt::Unfit(UnfitReason::BadLog, reseed(&error)))
         }
         Error::Log { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::Diverged, reseed(&error))),
-        Error::PageTime { .. } | Error::Corrupt { .. } | Error::LogsMissing { .. } => {
-            Ok(ReplayAttempt::Unfit(UnfitReason::BadDatabase, reseed(&error)))
-        }
-        Error::Attachment { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::BadDatabase, reseed(&error))),
+        Error::PageTime { .. }
+        | Error::Corrupt { .. }
+        | Error::EarlierVersion { .. }
+        | Error::LogsMissing { .. }
+        | Error::Attachment { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::BadDatabase, reseed(&error))),
         _ => Err(error.into()),
     }
 }

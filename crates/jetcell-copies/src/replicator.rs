@@ -209,7 +209,7 @@ impl Replicator {
         self.check_fit()?;
         let stepped = self.run_step();
         match &stepped {
-            Ok(report) => self.report_waiting(report.waiting.as_ref().map(ToString::to_string)),
+            Ok(report) => self.report_waiting(report.waiting.as_ref().map(CopyError::full_text)),
             Err(_) => {
                 if let CopyPhase::Unfit { what, .. } = &self.state.phase {
                     self.events.report(CopyEvent::Unfit { what: what.clone() });
@@ -238,7 +238,7 @@ impl Replicator {
         let offer = match self.fetch_logs(&mut report) {
             Ok(offer) => Some(offer),
             Err(error) if error.is_temporary() => {
-                self.leave_block_mode(&error.to_string());
+                self.leave_block_mode(&error.full_text());
                 report.waiting = Some(error);
                 None
             }

@@ -1,4 +1,4 @@
-//! Reasons why a copy is not usable.
+//! Reasons why a copy cannot follow its active side.
 
 use serde::{Deserialize, Serialize};
 

@@ -50,7 +50,7 @@ pub enum InvalidConfig {
 }
 
 impl InvalidConfig {
-    /// Returns what the user can do about it, for example `correct this value`.
+    /// Returns what the user can do about the error, for example `correct this value`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             InvalidConfig::Toml(error) => return error.advice(),

@@ -135,7 +135,7 @@ pub enum UnusableReason {
 }
 
 impl DumpError {
-    /// Returns what the user can do about it, for example `use dump header or log`.
+    /// Returns what the user can do about the error, for example `use dump header or log`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             DumpError::Io { .. } | DumpError::Output(_) => return None,

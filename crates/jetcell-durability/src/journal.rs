@@ -150,7 +150,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Returns what the user can do about it, for example `copy it to another device`.
+    /// Returns what the user can do about the error, for example `copy it to another device`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             JournalError::NoBegin => "specify the file that the witness wrote",

@@ -57,7 +57,7 @@ impl ExportError {
     /// Returns what the user can do about the error, for example `use a different --profile`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
-            ExportError::Open(error) => return error.advice().map(Cow::Borrowed),
+            ExportError::Open(error) => return error.advice(),
             ExportError::NoTable { .. } => "to list the tables, use jetcell dump schema",
             ExportError::NoColumn { .. } | ExportError::NoTimes { .. } => {
                 "to list the columns, use jetcell dump schema"

@@ -40,7 +40,7 @@ pub enum RankError {
 }
 
 impl RankError {
-    /// Returns what the user can do about it, for example `use a rank from 0 to 3`.
+    /// Returns what the user can do about the error, for example `use a rank from 0 to 3`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(match self {
             RankError::NoRank => {

@@ -60,7 +60,7 @@ pub enum HostTestError {
 }
 
 impl HostRefusal {
-    /// Returns what the user can do about it, for example `use the full path`.
+    /// Returns what the user can do about the error, for example `use the full path`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             HostRefusal::Options(_) | HostRefusal::Io { .. } => return None,

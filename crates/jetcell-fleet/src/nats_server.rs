@@ -53,7 +53,7 @@ pub enum NatsServerError {
 }
 
 impl NatsServerError {
-    /// Returns what the user can do about it, for example `specify another address with --listen`.
+    /// Returns what the user can do about the error, for example `specify another address with --listen`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             NatsServerError::Missing => {

@@ -34,7 +34,7 @@ impl OptionValueError {
         OptionValueError::new(format_args!("'{}' is not {expected}", shortened_name(text)), advice)
     }
 
-    /// Returns what the user can do about it, for example `try a value such as 5ms`.
+    /// Returns what the user can do about the error, for example `try a value such as 5ms`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(self.advice.clone())
     }

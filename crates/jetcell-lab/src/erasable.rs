@@ -81,7 +81,7 @@ pub enum EraseError {
 }
 
 impl EraseError {
-    /// Returns what the user can do about it, for example `unmount it first`.
+    /// Returns what the user can do about the error, for example `unmount it first`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             EraseError::NotBlockDevice(_) => "--erase applies only to block devices",

@@ -142,7 +142,7 @@ impl PowerError {
         PowerError::Meter { meter: meter.into(), error }
     }
 
-    /// Returns what the user can do about it, for example `specify a regular file`.
+    /// Returns what the user can do about the error, for example `specify a regular file`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             PowerError::NotAFile(_) => Some("specify a regular file".into()),

@@ -107,7 +107,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what the user can do about it, for example `specify only one`.
+    /// Returns what the user can do about the error, for example `specify only one`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Error::Quantity(error) => return error.advice(),

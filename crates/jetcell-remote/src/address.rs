@@ -55,8 +55,14 @@ impl HostAddress {
         let wrong =
             |error| Err(RemoteError::Address { address: text.to_string(), prefix: scheme.prefix(), error });
         let rest = &text[scheme.prefix().len()..];
-        if rest.contains('@') {
-            return wrong(AddressError::Password);
+        if let Some((_, host)) = rest.rsplit_once('@') {
+            // The password must not be printed.
+            let address = format!("{}{host}", scheme.prefix());
+            return Err(RemoteError::Address {
+                address,
+                prefix: scheme.prefix(),
+                error: AddressError::Password,
+            });
         }
         let Some((host, name)) = rest.split_once('/') else {
             return wrong(AddressError::NoName);
@@ -120,8 +126,8 @@ pub(crate) fn relative_components<'p>(root: &Path, path: &'p Path) -> Option<Vec
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<HostAddress, String> {
-        HostAddress::from_path(Path::new(text)).unwrap().map_err(|error| error.to_string())
+    fn read(text: &str) -> Result<HostAddress, RemoteError> {
+        HostAddress::from_path(Path::new(text)).unwrap()
     }
 
     #[test]
@@ -131,18 +137,21 @@ mod tests {
         assert_eq!(address.root(), Path::new("tls://db1.example:9440"));
         let address = read("tcp://[::1]:7/x/").unwrap();
         assert_eq!((&*address.host, address.to_string()), ("::1", "tcp://[::1]:7".to_string()));
-        for wrong in [
-            "tls://",
-            "tls://db1",
-            "tls://db1/app",
-            "tls://db1:0/app",
-            "tls://db1:x/app",
-            "tls://:1/app",
-            "tls://db1:1/",
-            "tls://db1:1/a/b",
-            "tls://user:secret@db1:1/app",
+        for (wrong, shown, expected) in [
+            ("tls://", "tls://", AddressError::NoName),
+            ("tls://db1", "tls://db1", AddressError::NoName),
+            ("tls://db1/app", "tls://db1/app", AddressError::NoPort),
+            ("tls://db1:0/app", "tls://db1:0/app", AddressError::HostOrPort),
+            ("tls://db1:x/app", "tls://db1:x/app", AddressError::HostOrPort),
+            ("tls://:1/app", "tls://:1/app", AddressError::HostOrPort),
+            ("tls://db1:1/", "tls://db1:1/", AddressError::SeveralNames),
+            ("tls://db1:1/a/b", "tls://db1:1/a/b", AddressError::SeveralNames),
+            ("tls://user:secret@db1:1/app", "tls://db1:1/app", AddressError::Password),
         ] {
-            assert!(read(wrong).is_err(), "{wrong}");
+            let refused = read(wrong).unwrap_err();
+            let RemoteError::Address { address, error, .. } = &refused else { panic!("{refused:?}") };
+            assert_eq!((address.as_str(), *error), (shown, expected), "{wrong}");
+            assert!(refused.advice().unwrap().starts_with("use tls://HOST:PORT/NAME"), "{refused}");
         }
         let path = Path::new("tls://db1:9440/app").join("E00.log");
         let root = PathBuf::from("tls://db1:9440");

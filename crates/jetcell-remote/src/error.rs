@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
+use jetcell_vfs::io_error_with_advice;
 
 /// Error returned when a server cannot start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
@@ -237,7 +238,7 @@ pub enum TlsFileError {
 const BUILD_WITH_TLS: &str = "build it with `--features tls` or `--features full`";
 
 impl ServeError {
-    /// Returns what the user can do about it, for example `serve a directory on a local file system`.
+    /// Returns what the user can do about the error, for example `serve a directory on a local file system`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             ServeError::Name(_) => "use NAME=DIR, where NAME is one word without `/`",
@@ -257,7 +258,7 @@ impl RemoteError {
         matches!(self, RemoteError::Unreachable(_) | RemoteError::LockLost(_))
     }
 
-    /// Returns what the user can do about it, for example `repeat the command`.
+    /// Returns what the user can do about the error, for example `repeat the command`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             RemoteError::NoTls => BUILD_WITH_TLS,
@@ -293,7 +294,7 @@ impl RemoteError {
     pub(crate) fn into_io(self) -> io::Error {
         match self.advice() {
             Some(advice) if !matches!(self, RemoteError::Unreachable(_)) => {
-                io::Error::new(io::ErrorKind::NotConnected, format!("{self}; {advice}"))
+                io_error_with_advice(io::ErrorKind::NotConnected, self, Some(advice))
             }
             _ => io::Error::new(io::ErrorKind::NotConnected, self),
         }

@@ -36,7 +36,7 @@ pub struct AccessToken(Vec<u8>);
 pub struct TokenError(pub usize);
 
 impl TokenError {
-    /// Returns what the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed("create a token, for example, with `openssl rand -hex 32`"))
     }

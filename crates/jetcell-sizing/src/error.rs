@@ -52,7 +52,7 @@ pub enum SizingError {
 }
 
 impl SizingError {
-    /// Returns what the user can do about it, for example `correct this value`.
+    /// Returns what the user can do about the error, for example `correct this value`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             SizingError::Toml(error) => return error.advice(),

@@ -4,6 +4,7 @@
 //! Invariants: every transfer carries its [`IoReason`]; code above this crate does not use `std::fs` or the system
 //! clock; all of the project's `unsafe` code is in this crate.
 
+mod advised_error;
 mod buffer;
 mod clock;
 mod confinement;
@@ -34,6 +35,7 @@ pub mod sim;
 mod unfinished_file;
 mod uring;
 
+pub use advised_error::{AdvisedError, io_error_with_advice};
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot, LatencyPrecision};

@@ -32,7 +32,7 @@ pub enum PreservedStateError {
 }
 
 impl PreservedStateError {
-    /// Returns what the user can do about it.
+    /// Returns what the user can do about the error.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         matches!(self, PreservedStateError::NoSharedBlocks { .. })
             .then_some("use --reset copy, or btrfs, or xfs with reflink=1")

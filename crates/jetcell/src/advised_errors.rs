@@ -56,7 +56,7 @@ impl Advise for CopyError {
         match self {
             CopyError::Engine(error) => Advise::jet_code(error),
             CopyError::Backup(error) => Advise::jet_code(error),
-            _ => None,
+            error => error.jet_code(),
         }
     }
 }

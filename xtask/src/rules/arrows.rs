@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
     ("ese-check", &["jetcell-host", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["jetcell-input", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
-    ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
+    ("jetcell-python", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
     (
         "jetcell-backup",
         &["jetcell-host", "jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"],

@@ -228,7 +228,7 @@ fn header_finding(error: LogHeaderError, header: &[u8]) -> (FindingKind, String)
         Some((major, minor)) => {
             let what = format!(
                 "log format {major}.{minor} is not supported; this program reads only 8.4000 (Windows \
-                 Vista, Exchange 2007 and later); use the tools of the version that wrote the log"
+                 8, Exchange 2013 and later); use the tools of the version that wrote the log"
             );
             (FindingKind::LogVersion, what)
         }

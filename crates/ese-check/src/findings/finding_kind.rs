@@ -40,7 +40,7 @@ kinds! {
     FileUnreadable = "file-unreadable": "the file could not be checked",
     /// The database was not shut down cleanly.
     DirtyDatabase = "dirty-database": "committed data may exist only in the logs; before checking the \
-     contents, recover the database with the logs: jetcell recover DATABASE LOGS --into DIR",
+     contents, recover the database with the logs: jetcell recover DATABASE LOGS --into recovered",
     /// Logs that recovery needs are missing or damaged.
     LogsIncomplete = "logs-incomplete": "the logs that were found are not enough to make the database consistent",
     /// The first header copy is damaged, but the second is good.

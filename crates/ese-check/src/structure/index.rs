@@ -1,7 +1,7 @@
 //! Compares a secondary index with the rows of its table.
 //!
 //! The walks compute only sums of hashes: one over the entries that the rows require, and one over the actual entries
-//! in the index. If the sums differ, further walks find the entries that differ ([`crate::add_structural`]). If the
+//! in the index. If the sums differ, further walks find the entries that differ ([`Findings::add_structural`]). If the
 //! keys of an index cannot be rebuilt, the check only searches for entries without a row.
 
 use ese_format::page::Node;

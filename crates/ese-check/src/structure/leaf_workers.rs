@@ -1,7 +1,7 @@
 //! Reads and checks the leaves of one tree in parallel, and joins the results in tree order.
 //!
 //! The walk submits the pages referenced by parents of leaves. These pages are collected into tasks of about 1 MiB.
-//! In most cases, read-ahead ([`crate::read_ahead`]) has already started their reads. A thread takes a task, waits
+//! In most cases, read-ahead ([`super::read_ahead`]) has already started their reads. A thread takes a task, waits
 //! for its reads, verifies the pages, and checks the leaves. A page that is not a sound leaf of the tree is handed
 //! back to the walk, which reports it.
 //!

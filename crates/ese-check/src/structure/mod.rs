@@ -1,7 +1,7 @@
 //! Checks the structure of a database: each tree in the catalog, its space, and its contents.
 //!
 //! Parents are checked before their children: first the database root, then each table, followed by its secondary
-//! indexes and its long values. At the end, each owned page must have exactly one use ([`crate::space`]).
+//! indexes and its long values. At the end, each owned page must have exactly one use ([`space`]).
 
 pub(crate) mod catalog;
 pub(crate) mod hash;

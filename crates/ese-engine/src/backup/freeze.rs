@@ -12,7 +12,7 @@ use jetcell_vfs::FrozenVfs;
 use crate::core::Core;
 use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Keeps an instance frozen. While the freeze lasts, the logs, databases, headers and checkpoint file do not change,
 /// and they contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
@@ -69,7 +69,7 @@ impl Freeze {
         }
         freeze.report(SnapshotEvent::FreezeStarted);
         let (generation, frozen) = freeze.hold(mark).inspect_err(|error| {
-            freeze.report(SnapshotEvent::FreezeFailed { error: error.jet_code(), what: error.to_string() });
+            freeze.report(SnapshotEvent::FreezeFailed { error: error.jet_code(), what: error.full_text() });
         })?;
         freeze.generation = generation;
         freeze.frozen = Some(frozen);
@@ -80,7 +80,8 @@ impl Freeze {
     fn hold(&self, mark: &LogRecord) -> Result<(Generation, FrozenVfs)> {
         let (core, limit) = (&self.core, self.limit);
         core.check_writable()?;
-        core.log().freeze(mark, || {
+        let log = core.log();
+        log.freeze(mark, || {
             let frozen = core.freezable.freeze(limit).map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => timed_out(limit),
                 _ => Error::Internal(format!("failed to freeze the files: {error}")),
@@ -88,9 +89,10 @@ impl Freeze {
             // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
             // repeated.
             frozen.sync_files().map_err(|error| {
-                let what = format!("failed to make the files durable: {error}");
-                core.fail(what.clone());
-                Error::ReadOnly(what)
+                let failure =
+                    InstanceFailure::io("failed to make the files durable", log.names().directory(), &error);
+                core.fail(failure.clone());
+                Error::ReadOnly(failure)
             })?;
             Ok(frozen)
         })

@@ -15,7 +15,7 @@ use super::in_flight::InFlightCounter;
 use super::transfer_buffers::TransferBuffers;
 use super::{AttachedFileId, WriteAhead};
 use crate::events::EventReporter;
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// The shared part of a cache. It contains no frames, so frames can own a reference to it without a cycle.
 #[repr(align(128))]
@@ -41,7 +41,7 @@ pub(super) struct CacheInner {
     files: CachePadded<RwLock<Vec<Option<Arc<AttachedFile>>>>>,
     /// The next candidate for a file id. Modified only while `files` is write-locked.
     pub next_file: AtomicUsize,
-    failed: OnceLock<String>,
+    failed: OnceLock<InstanceFailure>,
 }
 
 impl CacheInner {
@@ -109,12 +109,12 @@ impl CacheInner {
 
     /// Stops all writes, because the contents of the device are unknown until recovery restores them. Only the first
     /// reason is recorded.
-    pub fn fail(&self, what: String) {
-        let _ = self.failed.set(what);
+    pub fn fail(&self, failure: InstanceFailure) {
+        let _ = self.failed.set(failure);
     }
 
     pub fn check(&self) -> Result<()> {
-        self.failed.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
+        self.failed.get().map_or(Ok(()), |failure| Err(Error::ReadOnly(failure.clone())))
     }
 
     /// Returns the number of dirty pages in frames that must be written before they can be evicted.

@@ -160,7 +160,7 @@ impl Cache {
                 self.shared.check()
             }
             Err(error) => {
-                self.shared.fail(Error::io(attached.file.path(), &error).to_string());
+                self.shared.fail(Error::io(attached.file.path(), &error).cause());
                 self.shared.check()
             }
         }

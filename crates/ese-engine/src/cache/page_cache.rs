@@ -17,7 +17,7 @@ use super::retained_run::RetainedRun;
 use super::transfer_buffers::TransferBuffers;
 use super::{AttachedFileId, CacheCounters, CacheOptions, WriteAhead};
 use crate::events::EventReporter;
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
@@ -163,8 +163,8 @@ impl Cache {
 
     /// Rejects all further changes after a failure outside the cache (log, header). Only the first reason is
     /// recorded.
-    pub fn fail(&self, what: impl Into<String>) {
-        self.shared.fail(what.into());
+    pub fn fail(&self, failure: InstanceFailure) {
+        self.shared.fail(failure);
     }
 
     /// Returns the number of frames that can be used without an eviction.

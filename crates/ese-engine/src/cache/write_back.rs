@@ -422,7 +422,7 @@ fn completed(
     buffer: IoBuffer,
 ) {
     if let Err(error) = &result {
-        shared.fail(Error::io(attached.file.path(), error).to_string());
+        shared.fail(Error::io(attached.file.path(), error).cause());
     }
     let count = pages.len();
     for page in pages {

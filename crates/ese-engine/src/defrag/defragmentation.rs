@@ -254,7 +254,7 @@ impl Defragmentation {
 
     /// Records a failure, and reports it unless it is the same as the previous failure.
     fn failed(&self, error: Error) -> Error {
-        let what = error.to_string();
+        let what = error.full_text();
         let mut progress = self.progress.lock();
         if progress.failure.as_ref() != Some(&what) {
             progress.failure = Some(what.clone());
@@ -413,7 +413,7 @@ impl Defragmentation {
     /// Counts and reports a damaged page or tree. The work continues after it.
     pub(super) fn skip(&self, error: Error) {
         self.progress.lock().skipped += 1;
-        self.report(DefragEvent::Failed { error: error.jet_code(), what: error.to_string() });
+        self.report(DefragEvent::Failed { error: error.jet_code(), what: error.full_text() });
     }
 
     fn begin_pass(&self, work: &mut DefragPass) -> Result<DefragPosition> {

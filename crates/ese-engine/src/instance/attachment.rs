@@ -197,7 +197,7 @@ impl Instance {
         // record is written, the instance fails, so no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
-                self.core.fail(format!("failed to attach {}: {}", path.display(), error.cause()));
+                self.core.fail(error.cause().context(format_args!("failed to attach {}", path.display())));
             }
         })
     }

@@ -88,7 +88,7 @@ impl Instance {
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
         let opened = recovery::open_log(&core, &options, fresh, Arc::new(InstanceListener::new(&core)))
             .inspect_err(|error| {
-                let (error, what) = (error.jet_code(), error.to_string());
+                let (error, what) = (error.jet_code(), error.full_text());
                 core.events.report(EventKind::RecoveryFailed { error, what });
                 core.abandon();
             })?;
@@ -337,7 +337,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.background.stop();
         self.pages.end();
-        self.core.fail("the instance has ended".to_string());
+        self.core.fail("the instance has ended".into());
         // Page writes in flight may need the log until they complete.
         self.core.abandon();
         self.core.log().stop();

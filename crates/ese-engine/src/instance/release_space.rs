@@ -36,7 +36,7 @@ impl Instance {
             database,
             match &done {
                 Ok(report) => SpaceEvent::Shrunk(*report),
-                Err(error) => SpaceEvent::ShrinkFailed { error: error.jet_code(), what: error.to_string() },
+                Err(error) => SpaceEvent::ShrinkFailed { error: error.jet_code(), what: error.full_text() },
             },
         );
         done
@@ -64,7 +64,7 @@ impl Instance {
             match &done {
                 Ok(TrimReport { holes: 0, .. }) => SpaceEvent::NothingToTrim,
                 Ok(report) => SpaceEvent::Trimmed(*report),
-                Err(error) => SpaceEvent::TrimFailed { error: error.jet_code(), what: error.to_string() },
+                Err(error) => SpaceEvent::TrimFailed { error: error.jet_code(), what: error.full_text() },
             },
         );
         done

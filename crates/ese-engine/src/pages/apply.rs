@@ -124,7 +124,7 @@ pub(crate) fn split_new<'a>(
         None => None,
     };
     if let Some(prefix) = prefix {
-        page.set_external_header(&prefix).map_err(|_| PageMisfit::NoRoom)?;
+        page.set_external_header(&prefix).map_err(|_| PageMisfit::NoRoomForHeader)?;
     }
     let from = match record.split_type {
         split_type::VERTICAL => 0,

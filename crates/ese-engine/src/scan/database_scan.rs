@@ -301,7 +301,7 @@ impl DatabaseScan {
 
     /// Records a failure. Reports it unless the previous step failed in the same way.
     fn failed(&self, work: &ScanState, error: Error) -> Error {
-        let what = error.to_string();
+        let what = error.full_text();
         let mut progress = self.progress.lock();
         if progress.failure.as_ref() != Some(&what) {
             progress.failure = Some(what.clone());

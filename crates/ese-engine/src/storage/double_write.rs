@@ -35,7 +35,7 @@ use jetcell_sync::{Arc, Condvar, Mutex};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs, parent_directory};
 use twox_hash::XxHash3_64;
 
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
 /// Magic number of batches written by an earlier version. These batches had no log signature, and the file names did
@@ -67,7 +67,7 @@ struct State {
     /// Whether a batch, or its pages in place, are being written.
     busy: bool,
     /// First failure of a write or sync.
-    failed: Option<String>,
+    failed: Option<InstanceFailure>,
 }
 
 /// A batch whose pages are being written in place. The next batch waits until this value is dropped. Must not be
@@ -170,10 +170,10 @@ impl DoubleWrite {
             while state.busy {
                 self.released.wait(&mut state);
             }
-            if let Some(cause) = &state.failed {
+            if let Some(failure) = &state.failed {
                 // Only one thread is woken at a time; it wakes the next thread when it is done.
                 self.released.notify_one();
-                return Err(Error::ReadOnly(cause.clone()));
+                return Err(Error::ReadOnly(failure.clone()));
             }
             state.busy = true;
             // The batch is created before anything can fail, because dropping it wakes the next thread in any case.
@@ -194,8 +194,9 @@ impl DoubleWrite {
     fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
-        let read_only_error =
-            |file: &dyn File, e: std::io::Error| Error::ReadOnly(format!("{}: {e}", file.path().display()));
+        let read_only_error = |file: &dyn File, e: std::io::Error| {
+            Error::ReadOnly(InstanceFailure::io(file.path().display(), file.path(), &e))
+        };
         if at + len as u64 > RING {
             self.database.sync(IoReason::EvictionWrite).map_err(|e| read_only_error(&*self.database, e))?;
             at = 0;

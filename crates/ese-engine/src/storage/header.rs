@@ -7,7 +7,7 @@ use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
 use jetcell_vfs::{File, IoBuffer, IoReason};
 
 use crate::file_error::{FileError, NEWEST_UPDATE};
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
@@ -26,7 +26,10 @@ pub(crate) fn repair_shadow(file: &dyn File, header: &DatabaseHeader, copies: He
 fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Result<()> {
     let mut page = IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
-    let header_error = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
+    let header_error = |e: std::io::Error| {
+        let path = file.path();
+        Error::ReadOnly(InstanceFailure::io(format_args!("{}: header", path.display()), path, &e))
+    };
     file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(header_error)?;
     file.sync(IoReason::DatabaseHeader).map_err(header_error)
 }

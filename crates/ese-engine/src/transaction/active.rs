@@ -287,7 +287,7 @@ impl Drop for ActiveTransaction {
                 // Recovery will roll back the remaining changes, so the transaction's pin stays. The failure must be
                 // recorded before the transaction ends; otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
-                services.fail(format!("failed to roll back a transaction: {}", error.cause()));
+                services.fail(error.cause().context("failed to roll back a transaction"));
                 if let Some(running) = self.context.running.take() {
                     services.transactions.end(&running.transaction);
                 }

@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::events::EventReporter;
 use crate::log::{LogStream, RecordBatch};
 use crate::storage::{CheckpointPins, FileServices};
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Services shared by the parts of one instance: cache, log, versions and transactions.
 #[repr(align(128))]
@@ -39,7 +39,7 @@ pub struct Services {
     pub(crate) bulk_loads: AtomicUsize,
     log: OnceLock<Arc<LogStream>>,
     /// Why the instance refuses changes, if it does.
-    failed: OnceLock<String>,
+    failed: OnceLock<InstanceFailure>,
 }
 
 impl Services {
@@ -98,14 +98,14 @@ impl Services {
     /// before making changes.
     pub fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
-            Some(what) => Err(Error::ReadOnly(what.clone())),
+            Some(failure) => Err(Error::ReadOnly(failure.clone())),
             None => self.cache.check_writable(),
         }
     }
 
     /// Makes the instance refuse further changes, because only recovery can undo the rest of a transaction. Other
     /// instances with the same cache continue. If this is called more than once, only the first reason is recorded.
-    pub(crate) fn fail(&self, what: String) {
-        let _ = self.failed.set(what);
+    pub(crate) fn fail(&self, failure: InstanceFailure) {
+        let _ = self.failed.set(failure);
     }
 }

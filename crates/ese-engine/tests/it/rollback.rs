@@ -135,7 +135,7 @@ fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Re
 
 fn check_read_only<T>(result: Result<T>, reason: &str) {
     let error = result.err().expect("the instance refuses changes");
-    assert!(matches!(&error, Error::ReadOnly(what) if what.contains(reason)), "{error}");
+    assert!(matches!(&error, Error::ReadOnly(failure) if failure.to_string().contains(reason)), "{error}");
 }
 
 /// Checks an instance with a transaction that cannot be rolled back. Changes are refused, the instance can be shut

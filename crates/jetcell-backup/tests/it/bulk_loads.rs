@@ -6,7 +6,7 @@ use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
 use jetcell_backup::{BackupError, BackupSetError, BackupType, FindStopPositionFn, RestoreOptions, restore};
 
-use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error, table};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, table};
 
 /// Bulk-loads a table of many pages.
 fn load(site: &TestInstance, name: &str) {
@@ -38,8 +38,10 @@ fn a_restore_reaches_only_positions_before_a_bulk_load() {
     site.close();
     let refused =
         back_up_directory(&files, "/one", "/next", &options(BackupType::Incremental, Some("/full")));
-    assert!(matches!(&refused, Err(BackupError::Set(BackupSetError::BulkLoaded(_)))));
-    assert_eq!(set_error(refused), "JET_errMissingFullBackup");
+    let error = refused.unwrap_err();
+    assert!(matches!(&error, BackupError::Set(BackupSetError::BulkLoaded(_))), "{error:?}");
+    assert_eq!(error.advice().as_deref(), Some("make a full backup"));
+    assert_eq!(error.jet_error(), Some((-560, "JET_errMissingFullBackup")));
 
     let with_logs = |to: &str, until: LogPosition| {
         let until: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ese_engine::Error;
-use jetcell_backup::{BackupError, BackupType, RestoreOptions, restore};
+use jetcell_backup::{BackupError, BackupSetError, BackupType, RestoreOptions, restore};
 
 use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
@@ -21,7 +21,7 @@ fn a_repeated_backup_of_an_unchanged_source_does_nothing() {
     assert!(again.already_complete && again.copied_bytes == 0 && again.manifest == first.manifest);
     assert_eq!(disk.operations(), before, "something was changed");
     let copy = back_up_directory(&files, "/one", "/full", &options(BackupType::Copy, None));
-    assert_eq!(set_error(copy), "JET_errBackupDirectoryNotEmpty");
+    assert!(matches!(set_error(copy), BackupSetError::NotEmpty { .. }));
 
     let site = TestInstance::open(&files, "/one", 0);
     site.insert(50..60);
@@ -36,7 +36,7 @@ fn a_repeated_backup_of_an_unchanged_source_does_nothing() {
     let other = TestInstance::open(&files, "/two", 300);
     other.close();
     let other = back_up_directory(&files, "/two", "/full", &options(BackupType::Full, None));
-    assert_eq!(set_error(other), "JET_errBackupDirectoryNotEmpty");
+    assert!(matches!(set_error(other), BackupSetError::NotEmpty { .. }));
 }
 
 #[test]
@@ -56,10 +56,8 @@ fn a_repeated_restore_does_nothing_until_a_database_is_used() {
     assert_eq!(again.databases, [Path::new("/restored/data.edb")]);
     assert_eq!(disk.operations(), before, "something was changed");
     // A restore of other backups is refused.
-    assert_eq!(
-        set_error(restore_to(&files, &["/full"], "/restored", None)),
-        "JET_errBackupDirectoryNotEmpty"
-    );
+    let refused = set_error(restore_to(&files, &["/full"], "/restored", None));
+    assert!(matches!(refused, BackupSetError::NotEmpty { .. }), "{refused:?}");
 
     TestInstance::open(&files, "/restored", 0).close();
     let used = both().unwrap_err();
@@ -73,7 +71,7 @@ fn a_repeated_restore_does_nothing_until_a_database_is_used() {
     );
     assert!(both().unwrap().earlier_restore_unix_ms.is_some());
     files.remove(Path::new("/restored/data.edb")).unwrap();
-    assert_eq!(set_error(both()), "JET_errBackupDirectoryNotEmpty");
+    assert!(matches!(set_error(both()), BackupSetError::NotEmpty { .. }));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use ese_engine::{
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupResult, BackupType, FindStopPositionFn, RestoreOptions, RestoreResult,
-    Result, back_up, back_up_stopped, restore,
+    BackupError, BackupOptions, BackupResult, BackupSetError, BackupType, FindStopPositionFn, RestoreOptions,
+    RestoreResult, Result, back_up, back_up_stopped, restore,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
@@ -134,10 +134,10 @@ pub fn restore_to(
     restore(files, &backups, Path::new(to), &RestoreOptions { until, ..RestoreOptions::default() })
 }
 
-/// Returns ESE's name for the problem for which a backup or restore was refused.
-pub fn set_error<T>(result: Result<T>) -> &'static str {
+/// Returns the problem for which a backup or restore was refused.
+pub fn set_error<T>(result: Result<T>) -> BackupSetError {
     match result {
-        Err(BackupError::Set(error)) => error.jet_error().1,
+        Err(BackupError::Set(error)) => error,
         Err(other) => panic!("{other} ({other:?})"),
         Ok(_) => panic!("it was not refused"),
     }

@@ -84,24 +84,24 @@ fn an_interrupted_seed_resumes_with_the_same_call() {
 fn a_seed_is_rejected_for_unsafe_sources_and_targets() {
     let disk = seeded(10);
     let refused = |result: jetcell_copies::Result<jetcell_copies::SeedResult>, part: &str| {
-        let error = result.err().unwrap().to_string();
+        let error = result.err().unwrap().full_text();
         assert!(error.contains(part), "{error}");
     };
-    refused(seed(&disk, false), "already contains a copy");
+    refused(seed(&disk, false), "already contains a copy; use jetcell reseed to replace it");
     let files = disk.list(Path::new(ACTIVE)).unwrap();
     let to = |directory: &str| {
         seed_stopped(&vfs(&disk), &files, Path::new(directory), &source(&disk), &SeedOptions::default())
     };
-    refused(to(ACTIVE), "directory of its own source");
+    refused(to(ACTIVE), "directory of its own source; specify a different directory");
     disk.put(Path::new("/other/letter.txt"), b"dear");
-    refused(to("/other"), "letter.txt");
+    refused(to("/other"), "letter.txt; specify an empty or new directory");
     assert_eq!(disk.list(Path::new("/other")).unwrap().len(), 1);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     refused(to("/third"), "in use");
     site.close();
     // If the disk is full, the active side is unchanged and the copy can be seeded later.
     disk.set_capacity(disk.used() + (64 << 10));
-    refused(to("/third"), "are free");
+    refused(to("/third"), "are free; free some space, or specify a different directory");
     disk.set_capacity(u64::MAX);
     to("/third").unwrap();
     let again = seed(&disk, true).unwrap();

@@ -55,7 +55,7 @@ impl BusError {
         }
     }
 
-    /// Returns what the user can do about it, for example `start it, or correct --nats`.
+    /// Returns what the user can do about the error, for example `start it, or correct --nats`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         use ConnectErrorKind::{Authentication, AuthorizationViolation};
         Some(Cow::Borrowed(match self {

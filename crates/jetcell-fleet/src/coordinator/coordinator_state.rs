@@ -32,7 +32,7 @@ pub struct SavedMember {
 pub struct ResumeError;
 
 impl ResumeError {
-    /// Returns what the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some("restore it, or add --new to discard the run".into())
     }

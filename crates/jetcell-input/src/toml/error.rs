@@ -57,7 +57,7 @@ impl TomlError {
         &self.key
     }
 
-    /// Returns what the user can do about it, for example `the nearest known key is 'size'`.
+    /// Returns what the user can do about the error, for example `the nearest known key is 'size'`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match &self.mistake {
             TomlErrorKind::UnknownKey { nearest: Some(nearest), .. } => Some(nearest.to_string().into()),

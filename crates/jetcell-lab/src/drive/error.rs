@@ -49,7 +49,7 @@ pub enum DriveTestError {
 }
 
 impl DriveTestError {
-    /// Returns what the user can do about it, for example `check the kernel log`.
+    /// Returns what the user can do about the error, for example `check the kernel log`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             DriveTestError::TooLong { .. } => {

@@ -107,7 +107,7 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    /// Returns what the user can do about it, for example `use a smaller --size`.
+    /// Returns what the user can do about the error, for example `use a smaller --size`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             TargetError::Missing(_) => {

@@ -71,7 +71,7 @@ pub enum DriveListMistake {
 }
 
 impl DriveListError {
-    /// Returns what the user can do about it, for example `give each drive a unique name`.
+    /// Returns what the user can do about the error, for example `give each drive a unique name`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             DriveListError::Toml(error) => error.advice(),

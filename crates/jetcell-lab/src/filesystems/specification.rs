@@ -79,7 +79,7 @@ pub enum SpecificationError {
 }
 
 impl SpecificationError {
-    /// Returns what the user can do about it, for example `correct this value`.
+    /// Returns what the user can do about the error, for example `correct this value`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             SpecificationError::Toml(error) => return error.advice(),

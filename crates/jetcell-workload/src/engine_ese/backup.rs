@@ -18,6 +18,7 @@ use jetcell_backup::{
 };
 use jetcell_vfs::Vfs;
 
+use super::replication::engine_error;
 use crate::engine::Result;
 use crate::layout::InstancePlan;
 use crate::watch::BackupWatch;
@@ -80,11 +81,7 @@ pub(super) fn write(
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
         BackupError::Set(BackupSetError::BadPages(_)) | BackupError::Stopped => Ok(()),
-        BackupError::Engine(error) => Err(error),
-        error => Err(Error::Usage(match error.advice() {
-            Some(advice) => format!("{error}; {advice}"),
-            None => error.to_string(),
-        })),
+        error => Err(engine_error(error.into())),
     }
 }
 

@@ -112,10 +112,11 @@ fn seed(
     })
 }
 
-fn engine_error(error: CopyError) -> Error {
+/// Returns an error of a backup or a copy as one of the engine. The text includes the advice.
+pub(super) fn engine_error(error: CopyError) -> Error {
     match error {
         CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        error => Error::Usage(with_advice(&error, error.advice())),
+        error => Error::Usage(error.full_text()),
     }
 }
 
@@ -149,7 +150,7 @@ impl InProcessCopy {
                 abort_on_panic(|| {
                     let followed = shared.follow(&mut copying, &vfs, &held);
                     let ended = followed.and(copying.stop().map(drop));
-                    shared.seen.lock().failure = ended.err().map(|error| with_advice(&error, error.advice()));
+                    shared.seen.lock().failure = ended.err().map(|error| error.full_text());
                 });
             }
         };

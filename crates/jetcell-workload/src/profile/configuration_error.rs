@@ -35,7 +35,7 @@ impl ConfigurationError {
         ConfigurationError { source: Some(Arc::new(error)), ..ConfigurationError::new(text) }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds what the user can do about the error.
     #[must_use]
     pub fn advise(self, advice: impl Into<Cow<'static, str>>) -> ConfigurationError {
         let advice = advice.into();
@@ -50,7 +50,7 @@ impl ConfigurationError {
         ConfigurationError { problem: bounded_line(&format!("{place}{}", self.problem)), ..self }
     }
 
-    /// Returns what the user can do about it, for example `use a value from 1 to 999`.
+    /// Returns what the user can do about the error, for example `use a value from 1 to 999`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         self.advice.clone()
     }

@@ -201,6 +201,7 @@ fn is_device_failure(error: &Error) -> bool {
     matches!(
         error,
         Error::Corrupt { .. }
+            | Error::EarlierVersion { .. }
             | Error::Log { .. }
             | Error::PageTime { .. }
             | Error::ReadOnly(_)

@@ -77,7 +77,7 @@ pub enum PhaseError {
 }
 
 impl RunError {
-    /// Returns what the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             RunError::Refused(refusal) => refusal.advice(),

@@ -7,7 +7,7 @@ use jetcell_host::UnsuitableStorage;
 use super::StartError;
 
 impl StartError {
-    /// Returns what the user can do about it, for example `specify a new directory`.
+    /// Returns what the user can do about the error, for example `specify a new directory`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             StartError::DamagedStateFile { advice, .. } | StartError::OtherVersion { advice, .. } => advice,

@@ -13,6 +13,7 @@ use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
 use jetcell_input::quantity::ByteRate;
+use jetcell_input::with_advice;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
@@ -113,14 +114,18 @@ impl ReseedArgs {
         places: &CommandFileSystems,
         from: &[PathBuf],
         to: &Path,
-        why: &CopyError,
+        error: &CopyError,
     ) -> CommandResult<()> {
+        let advice = match error {
+            CopyError::OnlyFullReseed(reason) => reason.advice(),
+            _ => None,
+        };
+        let why = with_advice(error, advice);
         console::print_note(&format!("{why}: running a full reseed"));
         if !self.dry_run {
             return self.seed(places, from, to);
         }
         let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
-        let why = why.to_string();
         self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
         Ok(())
     }

@@ -293,7 +293,7 @@ fn a_dirty_database_without_logs_gets_recovery_advice() {
     let command = format!("; then: jetcell recover {database} LOGS --into recovered");
     assert!(dirty["message"].as_str().unwrap().ends_with(&command), "{dirty}");
     assert!(
-        dirty["meaning"].as_str().unwrap().contains("jetcell recover DATABASE LOGS --into DIR"),
+        dirty["meaning"].as_str().unwrap().contains("jetcell recover DATABASE LOGS --into recovered"),
         "{dirty}"
     );
 }

@@ -8,6 +8,7 @@ use ese_engine::{
     ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
     InstanceOptions, PageSize, TableDefinition, Value as Field,
 };
+use ese_format::header::{DatabaseHeader, DatabaseState};
 use serde_json::Value;
 
 use crate::cell::CellDirectory;
@@ -514,4 +515,33 @@ fn a_copy_with_a_damaged_state_is_skipped() {
     let text = cell.program_refused(&["activate", "one"]);
     assert!(text.contains("; reseed the copy"), "{text}");
     second_is_activated(&cell, "one");
+}
+
+/// A copy whose database needs logs that did not arrive is not activated, but the next copy is.
+#[test]
+fn a_copy_that_lacks_required_logs_is_passed_over() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("app"), 0..40);
+    for to in ["one", "two"] {
+        run(&cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);
+    }
+    fs::rename(cell.path("app"), cell.path("away")).unwrap();
+    let database = cell.path("one/data.edb");
+    let mut bytes = fs::read(&database).unwrap();
+    let (mut header, _) = DatabaseHeader::read_from_start(&bytes).unwrap();
+    header.state = DatabaseState::DirtyShutdown;
+    header.gen_max_required.0 += 5;
+    let page = header.encode();
+    for copy in [0, page.len()] {
+        bytes[copy..copy + page.len()].copy_from_slice(&page);
+    }
+    fs::write(&database, &bytes).unwrap();
+    let text = cell.program_refused(&["activate", "one", "--lossy", "any"]);
+    assert!(text.contains("one/data.edb: recovery needs log generations"), "{text}");
+    assert!(
+        text.contains("JET_errRequiredLogFilesMissing -543); restore them, or use an older copy"),
+        "{text}"
+    );
+    let activated = json(&cell, 1, &["activate", "one", "two", "--lossy", "any"]);
+    assert!(activated["path"].as_str().unwrap().ends_with("two"), "{activated}");
 }

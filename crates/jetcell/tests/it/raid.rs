@@ -125,7 +125,7 @@ fn an_invalid_member_is_refused_in_one_line_and_unchanged() {
     };
     for (level, members, what) in [
         ("raid5", &["m1", "m2", "longer"][..], "members must have the same size"),
-        ("raid5", &["m1", "m2"], "raid5 does not support 2 members; it requires 3 to"),
+        ("raid5", &["m1", "m2"], "raid5 does not support 2 members; use 3 to"),
         ("raid5", &["m1", "m2", "m1"], "more than once; each member must be a separate file"),
         ("raid5", &["m1", "m2", "link"], "more than once; each member must be a separate file"),
         ("raid5", &["m1", "m2", "data"], "contains data; add --force to overwrite it"),

@@ -64,17 +64,17 @@ impl PageDelta<'_> {
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), PageMisfit> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
-                page.insert_node(line, flags, key, data).map_err(|_| PageMisfit::NoRoomForNode)?;
+                page.insert_node(line, flags, key, data).map_err(|_| PageMisfit::NoRoom)?;
             }
             PageDelta::Replace { line, flags, data } => {
-                page.replace_data(line, data).map_err(|_| PageMisfit::NoRoomForNode)?;
+                page.replace_data(line, data).map_err(|_| PageMisfit::NoRoom)?;
                 page.set_node_flags(line, flags);
             }
             PageDelta::SetFlags { line, flags } => page.set_node_flags(line, flags),
             PageDelta::Delete { line, end } => page.delete_nodes(line..end),
             PageDelta::SetPrev(prev) => page.set_prev(prev),
             PageDelta::Cut { line, prefix, next } => {
-                page.truncate_nodes(line, prefix).map_err(|_| PageMisfit::NoRoomForNode)?;
+                page.truncate_nodes(line, prefix).map_err(|_| PageMisfit::NoRoom)?;
                 page.set_uncommitted_free(0);
                 if page.as_page().is_leaf() {
                     page.set_next(next);

@@ -80,7 +80,7 @@ impl WriteAhead for TestLog {
         self.flushes.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock());
         if self.refuse_flush.load(Ordering::SeqCst) {
-            return Err(crate::Error::ReadOnly("log: no".to_string()));
+            return Err(crate::Error::ReadOnly("log: no".into()));
         }
         let meanwhile = self.during_flush.lock().take();
         if let Some(mut meanwhile) = meanwhile {
@@ -102,7 +102,7 @@ impl TornPageGuard for TestLog {
     }
     fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
         if self.refuse_protection.load(Ordering::SeqCst) {
-            Err(crate::Error::ReadOnly("images: no".to_string()))
+            Err(crate::Error::ReadOnly("images: no".into()))
         } else {
             Ok(Box::new(()))
         }

@@ -105,7 +105,7 @@ fn unprotected_pages_are_not_written_and_the_error_states_why() {
     let Err(error @ Error::ReadOnly(_)) = fixture.cache.flush_file(fixture.file) else {
         panic!("it was flushed")
     };
-    assert_eq!(error.to_string(), Error::ReadOnly("images: no".to_string()).to_string());
+    assert_eq!(error.to_string(), Error::ReadOnly("images: no".into()).to_string());
     assert_eq!((fixture.disk.writes.lock().len(), fixture.cache.dirty_pages(fixture.file)), (0, 1));
 }
 
@@ -157,14 +157,29 @@ fn a_discarded_file_leaves_no_pages_or_changes() {
 }
 
 #[test]
+fn the_error_of_a_failed_instance_has_the_advice_of_the_failure() {
+    let fixture = CacheFixture::new(32, 10, false);
+    fixture.cache.fail(Error::DiskFull { path: "a.edb".into() }.cause().context("failed to attach"));
+    let error = fixture.cache.check_writable().unwrap_err();
+    assert_eq!(
+        error.full_text(),
+        "instance is read-only after a failure: failed to attach: a.edb: the disk is full, and nothing was \
+         changed; free some space and retry"
+    );
+}
+
+#[test]
 fn no_page_is_written_after_a_failure_outside_the_cache() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 7);
     fixture.cache.check_writable().unwrap();
-    fixture.cache.fail("the log is full");
-    fixture.cache.fail("a later reason");
+    fixture.cache.fail("the log is full".into());
+    fixture.cache.fail("a later reason".into());
     let error = fixture.cache.check_writable().unwrap_err();
-    assert!(matches!(&error, Error::ReadOnly(what) if what == "the log is full"), "{error}");
+    assert!(
+        matches!(&error, Error::ReadOnly(failure) if failure.to_string() == "the log is full"),
+        "{error}"
+    );
     assert!(fixture.cache.flush_file(fixture.file).is_err());
     assert_eq!((fixture.disk.value(1), fixture.value(1)), (0, 7));
     fixture.cache.detach(fixture.file).unwrap();

@@ -63,8 +63,8 @@ impl LogStream {
             self.name_archived(ending)?;
             stop()
         });
-        if let Err(Error::ReadOnly(what)) = &result {
-            let _ = self.down.set(what.clone());
+        if let Err(Error::ReadOnly(failure)) = &result {
+            let _ = self.down.set(failure.clone());
         }
         self.pass_writer_role(self.state.lock());
         drop(files);

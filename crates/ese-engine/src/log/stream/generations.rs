@@ -26,7 +26,7 @@ use super::LogStream;
 use crate::log::CopyRegistration;
 pub(super) use crate::log::log_file::NameState;
 use crate::log::log_file::{archive_current, create, header, write_zeros};
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Number of the last possible generation. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
@@ -171,8 +171,7 @@ impl LogStream {
             }
             (state.generation, state.created)
         };
-        archive_current(&self.options, generation)
-            .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
+        archive_current(&self.options, generation).map_err(|e| self.current_log_failure(&e))?;
         // An earlier call may have renamed the log and then failed, so the list determines whether the log is new.
         let closed = Generation(generation.0 - 1);
         if let Some(list) = &mut files.archived
@@ -214,9 +213,9 @@ impl LogStream {
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
-            let error = Error::ReadOnly(format!("{}: {e}", directory.display()));
-            let _ = self.down.set(error.cause());
-            error
+            let failure = InstanceFailure::io(directory.display(), directory, &e);
+            let _ = self.down.set(failure.clone());
+            Error::ReadOnly(failure)
         })
     }
 
@@ -291,7 +290,7 @@ impl LogStream {
         }
         let state = self.state.lock();
         let Some(prepared) = state.prepared.clone() else {
-            return Err(Error::ReadOnly("no log file has been prepared".to_string()));
+            return Err(Error::ReadOnly("no log file has been prepared".into()));
         };
         header.previous_created = state.created;
         header.previous_checksum = state.accumulated;

@@ -35,7 +35,7 @@ use super::log_holds::LogHolds;
 use super::segment_buffer::SegmentBuffer;
 use super::{LogCounters, LogHold, LogListener, LogNames, LogStreamOptions, LogTail, RecordBatch};
 
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Maximum number of segments in one write: 4 MiB. A sync takes as long as writing a megabyte, so each write includes
 /// everything that was appended during the previous one.
@@ -134,7 +134,7 @@ pub struct LogStream {
     pub(in crate::log) flushes: AtomicU64,
     /// Newest generation that the headers of all attached databases name.
     pub(in crate::log) in_headers: AtomicU32,
-    pub(in crate::log) down: OnceLock<String>,
+    pub(in crate::log) down: OnceLock<InstanceFailure>,
     /// Whether another engine writes the stream and this engine replays it.
     received: bool,
     /// Format of the headers.
@@ -514,7 +514,7 @@ impl LogStream {
     }
 
     pub(in crate::log) fn check(&self) -> Result<()> {
-        self.down.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
+        self.down.get().map_or(Ok(()), |failure| Err(Error::ReadOnly(failure.clone())))
     }
 
     pub(in crate::log) fn publish_tail(&self, state: &LogStreamState) {

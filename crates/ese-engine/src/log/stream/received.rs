@@ -19,7 +19,7 @@ impl LogStream {
         let mut log = LogStream::at(options, header.signature, file, start, header.created);
         log.received = true;
         // This makes every append fail, and also every write that needs an append.
-        let _ = log.down.set("another engine writes the log, so replay cannot append to it".to_string());
+        let _ = log.down.set("another engine writes the log, so replay cannot append to it".into());
         log
     }
 

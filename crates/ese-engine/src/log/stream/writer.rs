@@ -21,7 +21,7 @@ use super::generations::NameState;
 use super::{LogStream, LogStreamState, MAX_WRITE_SEGMENTS};
 use crate::log::group_commit::{CommitWaiter, WaitPurpose, WaitResult};
 use crate::log::segment_buffer::SegmentRun;
-use crate::{Error, Result};
+use crate::{Error, InstanceFailure, Result};
 
 impl LogStream {
     /// Waits until all records that were appended before `upto` are durable.
@@ -58,7 +58,7 @@ impl LogStream {
     /// Stops writing and renaming files, after waiting for the write in progress. Afterwards, other instances may
     /// open the files, and further calls return [`Error::ReadOnly`].
     pub(crate) fn stop(&self) {
-        let _ = self.down.set("the instance has ended".to_string());
+        let _ = self.down.set("the instance has ended".into());
         self.files.lock().stopped = true;
         let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Flush);
         {
@@ -221,11 +221,16 @@ impl LogStream {
         let start = if head.is_some() { 0 } else { first.map_or(0, |first| first.segment) };
         let offset = u64::from(start) * SEGMENT_BYTES as u64;
         let file = entered.as_ref().map_or(file, |(prepared, _)| prepared.clone());
-        // The file still has the path under which it was prepared. Error messages name the current log instead.
-        let read_only_error =
-            |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
-        file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(read_only_error)?;
+        file.write_parts_durable(offset, &parts, IoReason::LogWrite)
+            .map_err(|e| self.current_log_failure(&e))?;
         Ok(WriteResult { checksum, entered })
+    }
+
+    /// Returns the error of an operation on the newest log. The file still has the path under which it was prepared,
+    /// so the error names the current log instead.
+    pub(super) fn current_log_failure(&self, error: &std::io::Error) -> Error {
+        let path = self.options.names.current();
+        Error::ReadOnly(InstanceFailure::io(path.display(), &path, error))
     }
 }
 

@@ -46,10 +46,7 @@ impl PageEffects {
 /// Reason why the records of a macro contradict each other.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum MacroError {
-    #[error(
-        "begins a merge without a record for the parent, as earlier versions of Jetcell wrote it; open and close \
-         the database once with the version that wrote the log"
-    )]
+    #[error("begins a merge without a record for the parent")]
     MergeOfEarlierVersion,
     #[error(transparent)]
     Misfit(#[from] PageMisfit),

@@ -28,6 +28,7 @@ mod released_space;
 mod unfinished_transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::ops::Range;
 
 use ese_format::log::record::{Delta, Delta64, LogRecord, Macro, NodeChange, PageChange, Undo, operation};
@@ -38,7 +39,7 @@ pub use self::comparison::ComparisonResult;
 pub(super) use self::copy_tasks::CopyTasks;
 use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::groups::OpenGroup;
-use self::macro_changes::{OpenMacro, PageEffects, macro_effects};
+use self::macro_changes::{MacroError, OpenMacro, PageEffects, macro_effects};
 use self::newest_version_id::NewestVersionId;
 pub(super) use self::page_redo::pages_changed;
 use self::page_redo::{PageRedo, PageRole, UndoneChange, formats, versioned};
@@ -174,23 +175,18 @@ impl Redo {
             let opened = OpenMacro { begun: start, has_begin: false, records: Vec::new() };
             return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
         }
-        let misplaced = if self.macros.contains_key(&(procid, time)) {
-            None
-        } else if matches!(record, LogRecord::NewPage(_)) {
-            // A page can be formatted between the records of a macro.
-            None
-        } else if self.macros.keys().any(|(open, _)| *open == procid) {
-            Some(
-                "has a different dbtime than its macro, as earlier versions of Jetcell wrote it; open and \
-                 close the database once with the version that wrote the log",
-            )
-        } else {
-            needs_macro.then_some("is outside a macro")
-        };
-        match misplaced {
-            Some(what) => Err(self.corrupt_record(record, start, what)),
-            None => Ok(self.macros.get_mut(&(procid, time))),
+        if self.macros.contains_key(&(procid, time)) {
+            return Ok(self.macros.get_mut(&(procid, time)));
         }
+        // A page can be formatted between the records of a macro.
+        let is_new_page = matches!(record, LogRecord::NewPage(_));
+        if !is_new_page && self.macros.keys().any(|(open, _)| *open == procid) {
+            return Err(self.earlier_version(record, start, "has a different dbtime than its macro"));
+        }
+        if needs_macro {
+            return Err(self.corrupt_record(record, start, "is outside a macro"));
+        }
+        Ok(None)
     }
 
     /// Collects the records of a complete macro.
@@ -211,15 +207,23 @@ impl Redo {
         };
         let decoded: Vec<_> =
             records.iter().map(|buffered| super::decode(&self.log, buffered)).collect::<Result<_>>()?;
-        let placed = macro_effects(&decoded, whole)
-            .map_err(|what| self.corrupt_record(&LogRecord::MacroBegin(*commit), begun, what))?;
+        let begin = LogRecord::MacroBegin(*commit);
+        let placed = macro_effects(&decoded, whole).map_err(|error| match error {
+            MacroError::MergeOfEarlierVersion => self.earlier_version(&begin, begun, error),
+            error => self.corrupt_record(&begin, begun, error),
+        })?;
         for ((buffered, record), placed) in records.into_iter().zip(&decoded).zip(placed) {
             self.collect(buffered, record, placed, begun..end.end, payloads)?;
         }
         Ok(())
     }
 
-    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: impl std::fmt::Display) -> Error {
+    fn earlier_version(&self, record: &LogRecord, position: LogPosition, what: impl Display) -> Error {
+        let (path, record) = (self.log.directory().to_path_buf(), record.name());
+        Error::EarlierVersion { path, record, position, difference: what.to_string() }
+    }
+
+    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: impl Display) -> Error {
         Error::Corrupt {
             path: self.log.directory().to_path_buf(),
             page: None,
@@ -552,7 +556,7 @@ impl Redo {
     }
 }
 
-fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: impl std::fmt::Display) -> Error {
+fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: impl Display) -> Error {
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 

@@ -99,7 +99,7 @@ fn replayed(pages: &Pages, records: &[LogRecord]) -> Pages {
 fn refused(pages: &Pages, records: &[LogRecord]) -> String {
     let mut fixture = RedoFixture::new(64);
     pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
-    fixture.replay(records).unwrap_err().to_string()
+    fixture.replay(records).unwrap_err().full_text()
 }
 
 #[test]
