@@ -105,7 +105,7 @@ def examples(program, words=()):
                 line = line[:-1].rstrip() + " " + next(lines).strip()
             found.append(line.strip())
     yield " ".join(["jetcell", *words]), found
-    commands = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    commands = re.search(r"^(?:Commands|Kinds):\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
     for name in re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", commands.group(1) if commands else "", re.M):
         if name != "help":
             yield from examples(program, (*words, name))
@@ -154,6 +154,8 @@ class Examples:
             directory = base / "d"
             for example in self.found:
                 try:
+                    if "  " in example:
+                        raise Failure("cannot be copied to a shell: its explanation belongs on the next line")
                     if start := self.matching("not_run", example):
                         not_run.append((example, self.section["not_run"][start]))
                         # The options that stand before --help are parsed.
@@ -230,6 +232,7 @@ def main():
             if not of or options.only and command not in options.only:
                 continue
             section = sections.get(command, {})
+            section = sections.get(section.get("like"), section)
             if section.get("corpus") and not corpus.is_dir():
                 skipped.append(("corpus", command, "the corpus of real files is missing"))
                 continue

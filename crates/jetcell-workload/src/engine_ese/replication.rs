@@ -14,7 +14,6 @@ use jetcell_copies::{
     CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
 };
-use jetcell_input::with_advice;
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
 use parking_lot::Mutex;
 

@@ -30,16 +30,18 @@ even if logs of the instance are missing or damaged; the instance has then diver
 completes an interrupted activation.
 
 Examples:
-  jetcell activate /mnt/other/app-copy                   activates without loss, or fails
-  jetcell activate /mnt/other/app-copy --lossy 6         loses at most six closed logs and the current log
+  jetcell activate /mnt/other/app-copy
+      activates without loss, or fails
+  jetcell activate /mnt/other/app-copy --lossy 6
+      loses at most six closed logs and the current log
   jetcell activate /mnt/other/app-copy --lossy any
   jetcell activate /copies/one /copies/two --policy good-availability
-                                                         the copy that lacks the fewest logs; loses at most six closed logs
+      the copy that lacks the fewest logs; loses at most six closed logs
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
-                                                         then replicates in the opposite direction
+      then replicates in the opposite direction
   jetcell activate /copies/app --advertise tls://db2:9440/app --tls-ca ca.pem --token-file token
-                                                         the instance is on another host, which runs jetcell serve
-                                                         with --allow-handover
+      the instance is on another host, which runs jetcell serve
+      with --allow-handover
 
 Exit code: 0 activated without loss, 1 activated with the loss that --lossy allowed, 2 not activated.";
 

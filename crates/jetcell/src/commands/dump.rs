@@ -147,13 +147,16 @@ pub struct DumpLogArgs {
 }
 
 const HEADER_EXAMPLES: &str = "Examples:
-  jetcell dump header priv1.edb                      state, logs needed, every field
+  jetcell dump header priv1.edb
+      state, logs needed, every field
   jetcell dump header --json E00.log | jq .fields.generation
 Exit code 1: a copy of the header is damaged.";
 
 const PAGES_EXAMPLES: &str = "Examples:
-  jetcell dump pages priv1.edb                       a line for every page
-  jetcell dump pages --page 31 priv1.edb             header, tags and nodes of a page
+  jetcell dump pages priv1.edb
+      a line for every page
+  jetcell dump pages --page 31 priv1.edb
+      header, tags and nodes of a page
   jetcell dump pages --json --page 1-6 priv1.edb
 Exit code 1: a page that was shown is damaged.";
 
@@ -173,7 +176,8 @@ Exit code 1: part of the catalog cannot be read.";
 const SPACE_EXAMPLES: &str = "The command reads every used page, which takes some time for a large database.
 
 Examples:
-  jetcell dump space priv1.edb                       a table of all trees and a map
+  jetcell dump space priv1.edb
+      a table of all trees and a map
   jetcell dump space --extents priv1.edb
   jetcell dump space --json priv1.edb | jq 'select(.leaked_pages? > 0)'
 Exit code 1: part of the trees or of the space trees cannot be read.";
@@ -182,15 +186,19 @@ const LOG_EXAMPLES: &str =
     "Different options are combined with AND; the same option several times is combined with OR.
 
 Examples:
-  jetcell dump log E0000000042.log                   every record
-  jetcell dump log --stats E0000000042.log           which types use most space
-  jetcell dump log --page 13 E0000000042.log         the history of a page
+  jetcell dump log E0000000042.log
+      every record
+  jetcell dump log --stats E0000000042.log
+      which types use most space
+  jetcell dump log --page 13 E0000000042.log
+      the history of a page
   jetcell dump log --type Split2 --type Merge2 E0000000042.log
   jetcell dump log --json --transaction 88 E0000000042.log
 Exit code 1: part of the log is damaged.";
 
 const CHECKPOINT_EXAMPLES: &str = "Examples:
-  jetcell dump checkpoint E00.chk                    the start of redo, attached databases
+  jetcell dump checkpoint E00.chk
+      the start of redo, attached databases
   jetcell dump checkpoint --json E00.chk
 Exit code 1: a copy is damaged.";
 

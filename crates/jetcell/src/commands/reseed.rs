@@ -29,13 +29,17 @@ that the logs of the two sides changed since the histories diverged; the side in
 stopped. Logs of a discarded history are retained in the directory diverged of --to. The same command continues an interrupted reseed.
 
 Examples:
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run    shows what would be done
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run
+      shows what would be done
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full    a full reseed if that is not possible
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            a full reseed
-  jetcell replicate --from /mnt/other/app-copy --to /var/lib/app                         then follows
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full
+      a full reseed if that is not possible
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app
+      a full reseed
+  jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
+      then follows
   jetcell reseed --from tls://db2:9440/app --to /var/lib/app --incremental --tls-ca ca.pem --token-file token
-                                                                                         from another host
+      from another host
 
 Exit code: 0 reseeded, 2 could not run.";
 

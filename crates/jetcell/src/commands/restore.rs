@@ -25,9 +25,11 @@ even if the logs refer to them; links in the directory are refused.
 Examples:
   jetcell restore /backup/sunday --to restored
   jetcell restore /backup/sunday /backup/monday --to restored
-  jetcell restore /backup/sunday --logs /var/lib/app --to restored     up to the last commit in the logs
+  jetcell restore /backup/sunday --logs /var/lib/app --to restored
+      up to the last commit in the logs
   jetcell restore /backup/sunday /backup/monday --until 2026-11-23T08:00:00Z --to restored
-  jetcell restore /backup/sunday --to /var/lib/app --force             over the old files; copies only differences
+  jetcell restore /backup/sunday --to /var/lib/app --force
+      over the old files; copies only differences
   jetcell check --structure restored
 
 Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, 2 not restored.";

@@ -25,13 +25,13 @@ for example the output of `openssl rand -hex 32`.
 
 Examples:
   jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
-                                                                    the directory of an instance, as tls://HOST:9440/app
+      the directory of an instance, as tls://HOST:9440/app
   jetcell serve logs=/logs/app data=/data/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
-                                                                    logs and databases in two directories
+      logs and databases in two directories
   jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token --tls-client-ca ca.pem \\
       --allow-handover --rate 100MB/s
   jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
-                                                                    on another host
+      on another host
 
 Exit code: 0 stopped by Ctrl-C, 2 could not run, 130 stopped by a second Ctrl-C.";
 

@@ -34,18 +34,22 @@ The same command continues an interrupted backup, except for snapshots. If the b
 unchanged, the command reports that.
 
 Examples:
-  jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
+  jetcell backup --from /var/lib/app --to /backup/sunday
+      databases, and the logs that they need
   jetcell backup --from /var/lib/app --to /backup/monday --incremental
-                                                                   the logs since the newest backup below /backup
+      the logs since the newest backup below /backup
   jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
   jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
-  jetcell backup --from /mnt/other/app-copy --to /backup/sunday    a passive copy, which puts no load on the instance
+  jetcell backup --from /mnt/other/app-copy --to /backup/sunday
+      a passive copy, which puts no load on the instance
   jetcell backup --from /var/lib/app --to /var/lib/app-monday --snapshot reflink
-                                                                   files that share their blocks with the originals
+      files that share their blocks with the originals
   jetcell backup --from /tank/app --to /backup/app --snapshot command --snapshot-command \\
     'zfs snapshot tank/app@b && zfs clone -o mountpoint=$JETCELL_SNAPSHOT tank/app@b tank/app-b'
-  jetcell backup --age /backup --max-age 26h                       fails if the last good backup is older
-  jetcell check /backup/sunday                                     verifies a backup
+  jetcell backup --age /backup --max-age 26h
+      fails if the last good backup is older
+  jetcell check /backup/sunday
+      verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
 Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old), 2 no backup was made.";

@@ -70,14 +70,22 @@ it records when each part was verified.
 A dirty database is not damaged; the check says which logs it needs.
 
 Examples:
-  jetcell check priv1.edb                        every page, at about the read rate of the disk
-  jetcell check --structure priv1.edb            also every tree, record and index entry
-  jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
-  jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary file
-  jetcell check --rate 20MB/s priv1.edb          on a disk that other programs use
-  jetcell check /backup/sunday                   a backup: all bytes, against the checksums in its manifest
-  jetcell check --subset 2/7 /backup/sunday      one seventh of it; --unverified: parts that were never verified
-  jetcell check --start-page 81920 priv1.edb     continues a check that Ctrl-C stopped
+  jetcell check priv1.edb
+      every page, at about the read rate of the disk
+  jetcell check --structure priv1.edb
+      also every tree, record and index entry
+  jetcell check /backup/mailbox/
+      all databases, logs and checkpoints of a directory
+  jetcell check backup/priv1.edb.zst
+      a compressed file, unpacked to a temporary file
+  jetcell check --rate 20MB/s priv1.edb
+      on a disk that other programs use
+  jetcell check /backup/sunday
+      a backup: all bytes, against the checksums in its manifest
+  jetcell check --subset 2/7 /backup/sunday
+      one seventh of it; --unverified: parts that were never verified
+  jetcell check --start-page 81920 priv1.edb
+      continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
 Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 

@@ -27,13 +27,15 @@ use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, remote_erro
 
 const EXAMPLES: &str = "\
 Examples:
-  jetcell copies /mnt/other/app-copy              one copy
-  jetcell copies /var/lib/app                     all copies of the instance whose logs are in this directory
+  jetcell copies /mnt/other/app-copy
+      one copy
+  jetcell copies /var/lib/app
+      all copies of the instance whose logs are in this directory
   jetcell copies /var/lib/app --with /mnt/other/app-copy
-                                                  compares the histories of two sides
+      compares the histories of two sides
   jetcell copies tls://db1:9440/app tls://db2:9440/app --tls-ca ca.pem --token-file token
-                                                  one table for several hosts
-  jetcell copies /var/lib/app --json | jq '.copies[].lag.generations'
+      one table for several hosts
+  jetcell copies /var/lib/app --json | jq '.copies[].state.lag.generations'
 
 Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have diverged, 2 could not run.";
 

@@ -24,7 +24,8 @@ be added again only as a new member.
 
 Examples:
   jetcell raid fail arr1 /dev/sdc
-  jetcell raid fail arr1 2        (the slot)
+  jetcell raid fail arr1 2
+      the member in slot 2
 
 Exit code: 0 removed, 2 refused: the array cannot tolerate the loss.")]
 pub struct RaidFailArgs {

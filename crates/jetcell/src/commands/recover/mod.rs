@@ -33,12 +33,16 @@ const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The typ
 anything is changed. Without --in-place, the command works on a copy, and the specified files are not changed.
 
 Examples:
-  jetcell recover --dry-run /evidence/sru                  which logs would be replayed, and which are missing
-  jetcell recover /evidence/sru --into sru-recovered       makes a copy, and recovers the databases in it
+  jetcell recover --dry-run /evidence/sru
+      which logs would be replayed, and which are missing
+  jetcell recover /evidence/sru --into sru-recovered
+      makes a copy, and recovers the databases in it
   jetcell recover logs/ mail.edb --map 'D:\Mail\db1.edb=mail.edb' --into recovered
-  jetcell recover logs/ old.edb --until 5B --into before   the state at the end of generation 5B, from an older copy of the database
+  jetcell recover logs/ old.edb --until 5B --into before
+      the state at the end of generation 5B, from an older copy of the database
   jetcell recover logs/ old.edb --until 2026-11-23T08:00:00Z --keep-dirty --into before
-  jetcell recover --in-place /var/lib/app/logs             changes the files themselves
+  jetcell recover --in-place /var/lib/app/logs
+      changes the files themselves
   jetcell recover --json /evidence/sru --into out | jq .databases
 
 Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover, and nothing was changed. After an

@@ -35,21 +35,24 @@ it may run. Its closed logs are copied, inspected and replayed, without undo, un
 instance retains the logs that the copy needs. Events are written to events.jsonl in the copy.
 
 Examples:
-  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy      seeds the copy and follows the instance
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy
+      seeds the copy and follows the instance
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --once
-                                                                      replays the existing logs, then stops
+      replays the existing logs, then stops
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --mode block
-                                                                      also copies the current log
+      also copies the current log
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --scan
-                                                                      also verifies every page of the copy once a day
+      also verifies every page of the copy once a day
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --metrics 9100
-                                                                      queues and lag at http://127.0.0.1:9100/metrics
+      queues and lag at http://127.0.0.1:9100/metrics
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
-                                                                      replays each log when it is eight hours old
-  jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
+      replays each log when it is eight hours old
+  jetcell replicate --from /logs/app --from /data/app --to copy
+      logs and databases in two directories
   jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
-                                                                      from another host, which runs jetcell serve
-  jetcell copies /mnt/other/app-copy                                  queues, lag and health
+      from another host, which runs jetcell serve
+  jetcell copies /mnt/other/app-copy
+      queues, lag and health
 
 Exit code: 0 stopped (with --once: all existing logs are replayed, or wait for --delay), 2 could not run.";
 
