@@ -71,7 +71,7 @@ fn a_stream_rejects_appends_after_a_failed_write_or_sync() {
             let Err(error @ Error::ReadOnly(_)) = result else { panic!("{target:?}: {result:?}") };
             assert_eq!(error.to_string().matches("read-only").count(), 1, "{error}");
             let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
-            assert!(causes.any(|cause| cause.is::<Arc<std::io::Error>>()), "{error:?}");
+            assert!(causes.any(<dyn std::error::Error>::is::<Arc<std::io::Error>>), "{error:?}");
         }
         assert_eq!(log.durable(), durable);
         log.flush(first).unwrap();
