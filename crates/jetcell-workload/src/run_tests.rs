@@ -356,9 +356,7 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
             &mut PhaseRecorder::default(),
             &Cancellation::default(),
         );
-        let advice = error.unwrap_err().advice().unwrap();
-        assert!(advice.contains("continue it with --resume"), "{source:?}");
-        assert!(advice.contains(crate::endurance::STATE_FILE_NAME), "{advice}");
+        assert!(error.unwrap_err().advice().unwrap().contains("continue it with --resume"), "{source:?}");
     }
     let stop = Cancellation::default();
     let mut watcher =
@@ -522,4 +520,11 @@ fn a_stopped_search_reports_the_steps() {
     assert_eq!(result.verdict, Verdict::Incomplete);
     let saturation = result.analysis.saturation.unwrap();
     assert!(!saturation.ended && saturation.sustained_rate.is_none() && !saturation.steps.is_empty());
+}
+
+#[test]
+fn the_advice_about_an_interrupted_stress_test_names_its_file() {
+    let duration = TimeSpan(Duration::from_secs(60));
+    let error = crate::StartError::InterruptedStressTest { dir: "d".into(), seconds: 1.0, duration };
+    assert!(error.advice().unwrap().contains(crate::endurance::STATE_FILE_NAME));
 }
