@@ -197,6 +197,11 @@ fn a_full_volume_rejects_new_data_but_accepts_overwrites() {
     volume.create_snapshot("a", "s", 0).unwrap();
     let error = (0..written).find_map(|first| write(&mut volume, "a", first, &[8]).err());
     assert!(matches!(error, Some(ArrayError::Full)), "the snapshot keeps the old blocks");
+    let error = error.unwrap().into_io_error();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert!(error.to_string().starts_with("the volume is full; delete some snapshots"), "{error}");
+    let inner = std::error::Error::source(&error).unwrap();
+    assert!(matches!(inner.downcast_ref(), Some(ArrayError::Full)), "{inner:?}");
     volume.delete_snapshot("a", "s").unwrap();
     write(&mut volume, "a", 0, &[9]).unwrap();
     volume.close().unwrap();

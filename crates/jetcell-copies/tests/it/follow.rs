@@ -1,11 +1,13 @@
 //! Following an active side: damaged logs, missing logs, logs of another history, truncation, delay, and restarts.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
-use jetcell_copies::{CopyError, CopyPhase, CopyState, ReplayOptions, Replicator, UnfitReason};
+use jetcell_backup::{BackupError, BackupRefusal, ProgramFailure};
+use jetcell_copies::{ContactError, CopyError, CopyPhase, CopyState, ReplayOptions, Replicator, UnfitReason};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
@@ -254,6 +256,18 @@ fn databases_are_durable_after_each_batch_without_a_retained_instance() {
 fn follow_heard(disk: &SimVfs, heard: &Arc<ReceivedEvents>) -> Replicator {
     let options = ReplayOptions { events: Some(heard.clone()), ..replay_options() };
     Replicator::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+}
+
+#[test]
+fn the_system_error_is_a_source_of_the_error_of_a_copy() {
+    let system = || Arc::new(std::io::Error::from_raw_os_error(5));
+    let unreachable = CopyError::Unreachable { active: "/a".into(), error: ContactError::Io(system()) };
+    let program = BackupRefusal::Program { name: "the program", failure: ProgramFailure::Io(system()) };
+    for error in [unreachable, CopyError::Backup(BackupError::Refused(program))] {
+        let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
+        let has_number = |cause: &Arc<std::io::Error>| cause.raw_os_error() == Some(5);
+        assert!(causes.any(|cause| cause.downcast_ref().is_some_and(has_number)), "{error:?}");
+    }
 }
 
 #[test]
