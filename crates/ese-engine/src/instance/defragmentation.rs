@@ -1,7 +1,5 @@
 //! Online defragmentation of the databases of the instance, and the tables that store its state.
 
-use std::time::Duration;
-
 use ese_format::TreeId;
 use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
@@ -11,12 +9,10 @@ use super::layout_table::LayoutTable;
 use super::state_table::{StateTable, date_time, number, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragKind, DefragOptions, DefragPosition, DefragState, DefragStateStore};
+use crate::defrag::{DefragKind, DefragOptions, DefragPass, DefragPosition, DefragState};
 use crate::events::{DefragReport, DefragTotals};
 use crate::table::{ColumnDefinition, TableDefinition};
-
-/// Minimum pause after a step that failed.
-const RETRY: Duration = Duration::from_millis(100);
+use crate::task::StateStore;
 
 impl Instance {
     /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
@@ -28,7 +24,7 @@ impl Instance {
     pub fn start_defragmentation(&self, database: &Arc<Database>, options: DefragOptions) -> Result<bool> {
         options.check()?;
         self.core.check_writable()?;
-        let keeper = options.keep_progress.then(|| -> Box<dyn DefragStateStore> {
+        let store = options.keep_progress.then(|| -> Box<dyn StateStore<DefragState>> {
             match options.kind {
                 DefragKind::Compaction => {
                     Box::new(DefragTable(StateTable::new(self, database, definition())))
@@ -36,16 +32,13 @@ impl Instance {
                 DefragKind::SequentialLayout => Box::new(LayoutTable::new(self, database)),
             }
         });
-        let (pause, kind) = (options.throttle.pause.max(RETRY), options.kind);
-        if !database.defragmentation(kind).begin(options, keeper)? {
+        let (kind, schedule) = (options.kind, options.schedule());
+        let (pause, tables) = (schedule.throttle.pause, database.system.clone());
+        let task = database.defragmentation(kind);
+        if !task.begin(schedule, |host| DefragPass::new(host, tables, options, store))? {
             return Ok(false);
         }
-        if self.options.threads {
-            let database = Arc::downgrade(database);
-            // A failed step is reported as an event and in the progress information.
-            let step = move || database.upgrade()?.defragmentation(kind).step().unwrap_or(Some(pause));
-            self.background.repeat_after("defrag", step);
-        }
+        self.repeat_task("defrag", database, pause, move |database| database.defragmentation(kind));
         Ok(true)
     }
 
@@ -89,7 +82,7 @@ fn definition() -> TableDefinition {
 #[doc(alias = "MSysDefrag2")]
 struct DefragTable(StateTable);
 
-impl DefragStateStore for DefragTable {
+impl StateStore<DefragState> for DefragTable {
     fn load(&self) -> Result<Option<DefragState>> {
         let Some(numbers) = self.0.load(NUMBERS)? else { return Ok(None) };
         let Some([start, key]) = self.0.load([PASS_START, CURRENT_KEY])? else { return Ok(None) };

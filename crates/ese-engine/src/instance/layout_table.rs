@@ -8,9 +8,10 @@ use super::Instance;
 use super::state_table::{StateTable, date_time, number, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragPosition, DefragState, DefragStateStore, QueuedTree};
+use crate::defrag::{DefragPosition, DefragState, QueuedTree};
 use crate::events::DefragReport;
 use crate::table::{ColumnDefinition, TableDefinition};
+use crate::task::StateStore;
 
 /// Stores the queue for a sequential layout in the table `MSysOLD2`.
 #[doc(alias = "MSysOLD2")]
@@ -43,7 +44,7 @@ fn number_value(number: u64) -> Value {
     Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-impl DefragStateStore for LayoutTable {
+impl StateStore<DefragState> for LayoutTable {
     fn load(&self) -> Result<Option<DefragState>> {
         let [table, visited, freed, merges, moves] = NUMBERS;
         let records =

@@ -11,12 +11,12 @@ use super::state_table::StateTable;
 use crate::Result;
 use crate::database::Database;
 use crate::events::PassReport;
-use crate::pace::MaintenanceThrottle;
-use crate::scan::{ScanOptions, ScanProgressStore};
+use crate::scan::{ScanOptions, ScanPass, ScanState};
 use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
+use crate::task::{MaintenancePass, MaintenanceTask, MaintenanceThrottle, StateStore};
 
-/// Minimum pause after a scan step that failed.
-const SCAN_RETRY: Duration = Duration::from_millis(100);
+/// Minimum pause after a step that failed.
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Starts a continuous checksum scan of a database. The scan runs pass after pass, with `pause` after each read,
@@ -44,29 +44,42 @@ impl Instance {
         if options.zero || options.keep_progress {
             self.core.check_writable()?;
         }
-        let keeper = options.keep_progress.then(|| -> Box<dyn ScanProgressStore> {
+        let store = options.keep_progress.then(|| -> Box<dyn StateStore<ScanState>> {
             Box::new(ProgressTable(StateTable::new(self, database, definition())))
         });
-        self.begin_scan(database, options, keeper)
+        self.begin_scan(database, options, store)
     }
 
     fn begin_scan(
         &self,
         database: &Arc<Database>,
         options: ScanOptions,
-        keeper: Option<Box<dyn ScanProgressStore>>,
+        store: Option<Box<dyn StateStore<ScanState>>>,
     ) -> Result<bool> {
-        let pause = options.throttle.pause.max(SCAN_RETRY);
-        if !database.scan.begin(options, keeper)? {
+        let schedule = options.schedule();
+        let pause = schedule.throttle.pause;
+        if !database.scan.begin(schedule, |host| ScanPass::new(host, options, store))? {
             return Ok(false);
         }
-        if self.options.threads {
-            let database = Arc::downgrade(database);
-            // The scan reports a failed step as an event and in its progress information.
-            let step = move || database.upgrade()?.scan.step().unwrap_or(Some(pause));
-            self.background.repeat_after("scan", step);
-        }
+        self.repeat_task("scan", database, pause, |database| &database.scan);
         Ok(true)
+    }
+
+    /// Runs the steps of a maintenance task in the background, if the instance has threads.
+    pub(super) fn repeat_task<P: MaintenancePass + 'static>(
+        &self,
+        name: &str,
+        database: &Arc<Database>,
+        pause: Duration,
+        task: impl Fn(&Database) -> &MaintenanceTask<P> + Send + 'static,
+    ) {
+        if !self.options.threads {
+            return;
+        }
+        let (database, retry_pause) = (Arc::downgrade(database), pause.max(MIN_RETRY_PAUSE));
+        // The task reports a failed step as an event and in its progress information.
+        let step = move || task(&*database.upgrade()?).step().unwrap_or(Some(retry_pause));
+        self.background.repeat_after(name, step);
     }
 
     /// Stops the scan of a database, and stores its progress if the options request it. Returns within milliseconds,
@@ -112,14 +125,14 @@ fn definition() -> TableDefinition {
 #[doc(alias = "MSysDatabaseMaintenance")]
 struct ProgressTable(StateTable);
 
-impl ScanProgressStore for ProgressTable {
-    fn load(&self) -> Result<Option<(PassReport, PageNumber)>> {
+impl StateStore<ScanState> for ProgressTable {
+    fn load(&self) -> Result<Option<ScanState>> {
         let Some(values) = self.0.load(COLUMNS)? else { return Ok(None) };
         let number = |value| if let Value::LongLong(stored) = value { stored.max(0) } else { 0 };
         let [page, zeroing, began, counts @ ..] = values.map(number);
         let [seconds, invocations, pages, bad, uninitialized, unchanged, unused_zeroed, used, zeroed] =
             counts.map(|count| count as u64);
-        let pass = PassReport {
+        let report = PassReport {
             zeroing: zeroing != 0,
             began_unix_ms: began,
             seconds,
@@ -134,12 +147,14 @@ impl ScanProgressStore for ProgressTable {
             chunks_zeroed: zeroed >> 32,
             ..PassReport::default()
         };
-        Ok(u32::try_from(page).ok().and_then(PageNumber::new).map(|next| (pass, next)))
+        let next = u32::try_from(page).ok().and_then(PageNumber::new);
+        Ok(next.is_some().then_some(ScanState { report, next }))
     }
 
-    fn save(&self, pass: &PassReport, next: Option<PageNumber>) -> Result<()> {
+    fn save(&self, state: &ScanState) -> Result<()> {
+        let pass = &state.report;
         let values = [
-            next.map_or(0, |page| u64::from(page.get())),
+            state.next.map_or(0, |page| u64::from(page.get())),
             u64::from(pass.zeroing),
             pass.began_unix_ms.max(0) as u64,
             pass.seconds,

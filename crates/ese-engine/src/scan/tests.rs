@@ -12,11 +12,12 @@ use jetcell_vfs::{
 };
 
 use super::zero::{log_bytes_of_page, zero_page};
-use super::{EXTENT_BYTES, PageFlaw, ScanOptions};
+use super::options::EXTENT_BYTES;
+use super::{PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
-use crate::pace::MaintenanceThrottle;
+use crate::task::MaintenanceThrottle;
 use crate::transaction::ActiveTransaction;
 use crate::{
     DatabaseOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection,
