@@ -99,7 +99,10 @@ pub use events::{
 pub use file_error::FileError;
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameFormat};
-pub use options::{DatabaseOptions, InstanceOptions};
+pub use options::{
+    BackgroundThreads, CacheSource, CheckpointOptions, CopyOptions, DatabaseOptions, EventOptions,
+    InstanceOptions, LogOptions, RecoveryOptions,
+};
 pub use page_exchange::{PageDirection, PageRequests};
 pub use recovery::{
     ComparisonResult, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison, RecoveryPlan,
@@ -117,14 +120,13 @@ pub use workers::{WorkerGroup, Workers};
 pub mod internals {
     /// The page cache.
     pub mod cache {
-        pub use crate::cache::*;
+        pub use crate::cache::{Cache, CacheOptions, EvictionPolicy};
     }
     /// Log files and the checkpoint file.
     pub mod log {
-        pub use crate::log::*;
-    }
-    /// The checksum scan.
-    pub mod scan {
-        pub use crate::scan::*;
+        pub use crate::log::{
+            CheckpointFile, LogNames, LogReader, LogStream, LogStreamOptions, LogTail, PositionedRecord,
+            RecordBatch,
+        };
     }
 }

@@ -42,7 +42,7 @@ impl Cache {
     /// page is unchanged, and the next call tries again.
     ///
     /// If copies may repair a damaged page, the call waits for the repair, for at most
-    /// [`InstanceOptions::page_repair_wait`](crate::InstanceOptions::page_repair_wait). Background threads of the
+    /// [`CopyOptions::page_repair_wait`](crate::CopyOptions::page_repair_wait). Background threads of the
     /// engine do not wait, because they may be the threads that perform the repair.
     pub fn fetch(&self, key: PageKey) -> Result<PinnedPage> {
         let fetched = self.fetch_in_mode(key, FetchMode::Normal);

@@ -19,7 +19,7 @@ impl Instance {
     pub fn begin_backup(&self, kind: BackupKind) -> Result<Backup> {
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
-        Backup::begin(self.core.clone(), kind, self.options.circular)
+        Backup::begin(self.core.clone(), kind, self.options.log.circular)
     }
 
     /// Retains all logs from generation `from` on until the result is dropped, for a copy that has not received them

@@ -73,7 +73,7 @@ impl Instance {
         pause: Duration,
         task: impl Fn(&Database) -> &MaintenanceTask<P> + Send + 'static,
     ) {
-        if !self.options.threads {
+        if !self.options.background.has_threads() {
             return;
         }
         let (database, retry_pause) = (Arc::downgrade(database), pause.max(MIN_RETRY_PAUSE));

@@ -29,5 +29,5 @@ pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};
 pub use reader::{LogReader, LogTail, PositionedRecord};
 pub use record_batch::RecordBatch;
 pub(crate) use stream::WakeCallback;
-pub use stream::{AppendedRange, LogStream};
+pub use stream::LogStream;
 pub use transaction_numbers::TransactionNumbers;

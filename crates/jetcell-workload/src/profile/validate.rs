@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use ese_engine::InstanceOptions;
+use ese_engine::LogOptions;
 
 use super::{ConfigurationError, DatabaseSource, Mix, Profile, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
@@ -76,7 +76,7 @@ impl Profile {
             "--growth-percent is out of range",
             "use a value from 0 to 1000",
         );
-        let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
+        let (latency, most) = (self.waypoint_latency, LogOptions::MAX_WAYPOINT_LATENCY);
         checks.check(
             latency <= most,
             format!("--waypoint-latency {latency} is out of range"),
