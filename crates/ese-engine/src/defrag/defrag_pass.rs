@@ -7,7 +7,7 @@ use jetcell_sync::Arc;
 
 use super::options::{DefragKind, DefragOptions};
 use super::state::{DefragPosition, DefragProgress, DefragState};
-use crate::btree::{CompactionResult, CompactionRules, Tree};
+use crate::btree::{CompactionResult, CompactionRules, LeafLayout, Tree};
 use crate::catalog::{CatalogTree, SystemTables};
 use crate::events::{DefragEvent, DefragReport, EventKind};
 use crate::task::{MaintenancePass, PassLimits, PassStep, PassTimes, StateStore, TaskEvent, TaskHost};
@@ -224,9 +224,9 @@ impl DefragPass {
             let rules =
                 CompactionRules { oldest: host.services.transactions.oldest_snapshot(), partial_merges };
             let done = if forward {
-                tree.lay_out(&key, rules)
+                LeafLayout::new(tree).lay_out(&key, rules)
             } else {
-                tree.compact_before(Some(&*key).filter(|key| !key.is_empty()), rules)
+                tree.lock_structure().compact_before(Some(&*key).filter(|key| !key.is_empty()), rules)
             };
             let done = match done {
                 Ok(Some(done)) => done,

@@ -4,6 +4,7 @@
 use super::defrag_pass::DefragPass;
 use super::state::QueuedTree;
 use crate::Result;
+use crate::btree::LeafLayout;
 use crate::catalog::CatalogTree;
 use crate::events::{DefragEvent, LayoutReport};
 use crate::space::SpaceLock;
@@ -16,7 +17,7 @@ impl DefragPass {
         let host = self.host.clone();
         let stopped = || host.is_stopping();
         let scattered = match self.tables.trees.find(candidate.root, candidate.id) {
-            Ok(Some(tree)) => tree.leaf_runs(stopped).map(|runs| runs.are_scattered(tree.run_leaves())),
+            Ok(Some(tree)) => LeafLayout::new(&tree).are_leaves_scattered(stopped),
             Ok(None) => Ok(false),
             Err(error) => Err(error),
         };

@@ -1,18 +1,17 @@
-//! Scans of the instance's databases, and the table that stores their progress.
+//! Starts and stops the scans and the defragmentation of the instance's databases.
 
 use std::time::Duration;
 
-use ese_format::PageNumber;
-use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
 
 use super::Instance;
-use super::state_table::StateTable;
+use super::defrag_table::DefragTable;
+use super::layout_table::LayoutTable;
+use super::scan_table::ScanTable;
 use crate::Result;
 use crate::database::Database;
-use crate::events::PassReport;
+use crate::defrag::{DefragKind, DefragOptions, DefragPass, DefragState};
 use crate::scan::{ScanOptions, ScanPass, ScanState};
-use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
 use crate::task::{MaintenancePass, MaintenanceTask, MaintenanceThrottle, StateStore};
 
 /// Minimum pause after a step that failed.
@@ -44,9 +43,9 @@ impl Instance {
         if options.zero || options.keep_progress {
             self.core.check_writable()?;
         }
-        let store = options.keep_progress.then(|| -> Box<dyn StateStore<ScanState>> {
-            Box::new(ProgressTable(StateTable::new(self, database, definition())))
-        });
+        let store = options
+            .keep_progress
+            .then(|| -> Box<dyn StateStore<ScanState>> { Box::new(ScanTable::new(self, database)) });
         self.begin_scan(database, options, store)
     }
 
@@ -88,88 +87,37 @@ impl Instance {
         database.scan.stop();
         self.background.wake();
     }
-}
 
-/// Key column of the table's only record.
-const KEY: &str = "Id";
-
-/// Names of the columns. `Page` is the next page, or 0 when the pass is complete. Times are in milliseconds since
-/// 1970 UTC.
-const COLUMNS: [&str; 12] = [
-    "Page",
-    "Zeroing",
-    "Began",
-    "Seconds",
-    "Invocations",
-    "Pages",
-    "BadChecksums",
-    "Uninitialized",
-    "Unchanged",
-    "UnusedZeroed",
-    "Used",
-    "Zeroed",
-];
-
-fn definition() -> TableDefinition {
-    let mut columns = vec![ColumnDefinition::new(KEY, ColumnType::Long)];
-    columns.extend(COLUMNS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
-    TableDefinition {
-        name: "MSysDatabaseMaintenance".to_string(),
-        columns,
-        indexes: vec![IndexDefinition::new("ById", &[KEY]).primary()],
-        ..TableDefinition::default()
-    }
-}
-
-/// Stores the progress of a scan in a table of its database. ESE has a table with the same name.
-#[doc(alias = "MSysDatabaseMaintenance")]
-struct ProgressTable(StateTable);
-
-impl StateStore<ScanState> for ProgressTable {
-    fn load(&self) -> Result<Option<ScanState>> {
-        let Some(values) = self.0.load(COLUMNS)? else { return Ok(None) };
-        let number = |value| if let Value::LongLong(stored) = value { stored.max(0) } else { 0 };
-        let [page, zeroing, began, counts @ ..] = values.map(number);
-        let [seconds, invocations, pages, bad, uninitialized, unchanged, unused_zeroed, used, zeroed] =
-            counts.map(|count| count as u64);
-        let report = PassReport {
-            zeroing: zeroing != 0,
-            began_unix_ms: began,
-            seconds,
-            invocations,
-            pages,
-            bad,
-            uninitialized,
-            unchanged,
-            unused_zeroed,
-            used,
-            records_zeroed: zeroed & u64::from(u32::MAX),
-            chunks_zeroed: zeroed >> 32,
-            ..PassReport::default()
-        };
-        let next = u32::try_from(page).ok().and_then(PageNumber::new);
-        Ok(next.is_some().then_some(ScanState { report, next }))
+    /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
+    /// instance is shut down. Returns `false` if this kind of defragmentation is already running.
+    ///
+    /// Returns an error if the options are invalid, if the instance refuses changes, or if the stored state cannot be
+    /// read.
+    #[doc(alias = "JetDefragment")]
+    pub fn start_defragmentation(&self, database: &Arc<Database>, options: DefragOptions) -> Result<bool> {
+        options.check()?;
+        self.core.check_writable()?;
+        let store = options.keep_progress.then(|| -> Box<dyn StateStore<DefragState>> {
+            match options.kind {
+                DefragKind::Compaction => Box::new(DefragTable::new(self, database)),
+                DefragKind::SequentialLayout => Box::new(LayoutTable::new(self, database)),
+            }
+        });
+        let (kind, schedule) = (options.kind, options.schedule());
+        let (pause, tables) = (schedule.throttle.pause, database.system.clone());
+        let task = database.defragmentation(kind);
+        if !task.begin(schedule, |host| DefragPass::new(host, tables, options, store))? {
+            return Ok(false);
+        }
+        self.repeat_task("defrag", database, pause, move |database| database.defragmentation(kind));
+        Ok(true)
     }
 
-    fn save(&self, state: &ScanState) -> Result<()> {
-        let pass = &state.report;
-        let values = [
-            state.next.map_or(0, |page| u64::from(page.get())),
-            u64::from(pass.zeroing),
-            pass.began_unix_ms.max(0) as u64,
-            pass.seconds,
-            pass.invocations,
-            pass.pages,
-            pass.bad,
-            pass.uninitialized,
-            pass.unchanged,
-            pass.unused_zeroed,
-            pass.used,
-            pass.chunks_zeroed << 32 | pass.records_zeroed & u64::from(u32::MAX),
-        ];
-        let values = values.map(|value| Value::LongLong(i64::try_from(value).unwrap_or(i64::MAX)));
-        let mut row: Vec<(&str, Value)> = COLUMNS.into_iter().zip(values).collect();
-        row.push((KEY, Value::Long(1)));
-        self.0.save(&row)
+    /// Stops all defragmentation of a database after the current steps, and stores the state if the options request
+    /// it.
+    #[doc(alias = "JET_bitDefragmentBatchStop")]
+    pub fn stop_defragmentation(&self, database: &Database) {
+        database.stop_defragmentation();
+        self.background.wake();
     }
 }

@@ -6,13 +6,13 @@
 mod attachment;
 mod background;
 mod backup;
-mod defragmentation;
-mod freeze;
+mod defrag_table;
 mod layout_table;
 mod listener;
 mod maintenance;
 mod release_space;
 mod replay_end;
+mod scan_table;
 mod state_table;
 
 use jetcell_sync::Arc;

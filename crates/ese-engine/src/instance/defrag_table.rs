@@ -1,55 +1,17 @@
-//! Online defragmentation of the databases of the instance, and the tables that store its state.
+//! The state of a compaction, stored in the database's table `MSysDefrag2`.
 
 use ese_format::TreeId;
 use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
 
 use super::Instance;
-use super::layout_table::LayoutTable;
-use super::state_table::{StateTable, date_time, number, unix_ms};
+use super::state_table::{StateTable, date_time, named_numbers, number, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragKind, DefragOptions, DefragPass, DefragPosition, DefragState};
+use crate::defrag::{DefragPosition, DefragState};
 use crate::events::{DefragReport, DefragTotals};
 use crate::table::{ColumnDefinition, TableDefinition};
 use crate::task::StateStore;
-
-impl Instance {
-    /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
-    /// instance is shut down. Returns `false` if this kind of defragmentation is already running.
-    ///
-    /// Returns an error if the options are invalid, if the instance refuses changes, or if the stored state cannot be
-    /// read.
-    #[doc(alias = "JetDefragment")]
-    pub fn start_defragmentation(&self, database: &Arc<Database>, options: DefragOptions) -> Result<bool> {
-        options.check()?;
-        self.core.check_writable()?;
-        let store = options.keep_progress.then(|| -> Box<dyn StateStore<DefragState>> {
-            match options.kind {
-                DefragKind::Compaction => {
-                    Box::new(DefragTable(StateTable::new(self, database, definition())))
-                }
-                DefragKind::SequentialLayout => Box::new(LayoutTable::new(self, database)),
-            }
-        });
-        let (kind, schedule) = (options.kind, options.schedule());
-        let (pause, tables) = (schedule.throttle.pause, database.system.clone());
-        let task = database.defragmentation(kind);
-        if !task.begin(schedule, |host| DefragPass::new(host, tables, options, store))? {
-            return Ok(false);
-        }
-        self.repeat_task("defrag", database, pause, move |database| database.defragmentation(kind));
-        Ok(true)
-    }
-
-    /// Stops all defragmentation of a database after the current steps, and stores the state if the options request
-    /// it.
-    #[doc(alias = "JET_bitDefragmentBatchStop")]
-    pub fn stop_defragmentation(&self, database: &Database) {
-        database.stop_defragmentation();
-        self.background.wake();
-    }
-}
 
 /// Names of the numeric columns, as in ESE. `ObjidFDP` is the tree where the pass resumes, or 0 when the pass is
 /// complete.
@@ -71,16 +33,20 @@ const NUMBERS: [&str; 13] = [
 const PASS_START: &str = "PassStartDateTime";
 const CURRENT_KEY: &str = "CurrentKey";
 
-fn definition() -> TableDefinition {
-    let mut columns = vec![ColumnDefinition::new(PASS_START, ColumnType::DateTime)];
-    columns.extend(NUMBERS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
-    columns.push(ColumnDefinition::new(CURRENT_KEY, ColumnType::LongBinary));
-    TableDefinition { name: "MSysDefrag2".to_string(), columns, ..TableDefinition::default() }
-}
-
 /// Stores the state of defragmentation in the table `MSysDefrag2`.
 #[doc(alias = "MSysDefrag2")]
-struct DefragTable(StateTable);
+pub(super) struct DefragTable(StateTable);
+
+impl DefragTable {
+    pub fn new(instance: &Instance, database: &Arc<Database>) -> DefragTable {
+        let mut columns = vec![ColumnDefinition::new(PASS_START, ColumnType::DateTime)];
+        columns.extend(NUMBERS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
+        columns.push(ColumnDefinition::new(CURRENT_KEY, ColumnType::LongBinary));
+        let definition =
+            TableDefinition { name: "MSysDefrag2".to_string(), columns, ..TableDefinition::default() };
+        DefragTable(StateTable::new(instance, database, definition))
+    }
+}
 
 impl StateStore<DefragState> for DefragTable {
     fn load(&self) -> Result<Option<DefragState>> {
@@ -136,10 +102,7 @@ impl StateStore<DefragState> for DefragTable {
             total.pages_freed,
             total.partial_merges,
         ];
-        let mut row: Vec<(&str, Value)> = NUMBERS
-            .into_iter()
-            .zip(numbers.map(|number| Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))))
-            .collect();
+        let mut row = named_numbers(NUMBERS, numbers);
         row.push((PASS_START, date_time(pass.began_unix_ms)));
         let key = position.map(|position| &position.key).filter(|key| !key.is_empty());
         row.push((CURRENT_KEY, key.map_or(Value::Null, |key| Value::Binary(key.clone()))));
