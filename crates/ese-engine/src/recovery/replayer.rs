@@ -313,7 +313,7 @@ impl Replayer {
             let list = Attachment::decode_list(&first.attachment_list).unwrap_or_default();
             self.replay.attacher.attach_listed(&list, self.position)?;
         }
-        self.replay.redo.add_undo_infos(infos);
+        self.replay.redo.transactions().add_undo_infos(infos);
         let (position, limit) = (self.position, self.window_bytes);
         let (replay, mut end) = (&mut self.replay, upto);
         let mut window = ReplayWindow::new(limit);
@@ -334,7 +334,7 @@ impl Replayer {
             }
         })?;
         replay.replay(window)?;
-        replay.redo.finish_part();
+        replay.redo.transactions().finish_part();
         replay.report_last();
         self.position = end.max(position);
         Ok(())

@@ -11,8 +11,8 @@ use jetcell_vfs::{
     Clock, CountedVfs, File, FileLayer, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs, VfsLayer,
 };
 
-use super::zero::{log_bytes_of_page, zero_page};
 use super::options::EXTENT_BYTES;
+use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};

@@ -9,24 +9,14 @@
 //! - If a parent is split together with its child, the child's separator is the node for which the parent is split.
 //! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
+use ese_format::PageNumber;
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
-use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
 use crate::page_misfit::PageMisfit;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
-use crate::recovery::replay_window::BufferedRecord;
-
-/// A macro whose `MacroCommit` has not been read.
-pub(super) struct OpenMacro {
-    /// Start of the first record that was read.
-    pub begun: LogPosition,
-    /// Whether the first record was its `MacroBegin`.
-    pub has_begin: bool,
-    pub records: Vec<BufferedRecord>,
-}
 
 /// A record's effects on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,6 +36,15 @@ impl PageEffects {
 /// Reason why the records of a macro contradict each other.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum MacroError {
+    #[error("ends a macro that was not started")]
+    NotStarted,
+    #[error(
+        "has a different dbtime than its macro, as earlier versions of Jetcell wrote it; open and close the database \
+         once with the version that wrote the log"
+    )]
+    OtherTime,
+    #[error("is outside a macro")]
+    Outside,
     #[error(
         "begins a merge without a record for the parent, as earlier versions of Jetcell wrote it; open and close \
          the database once with the version that wrote the log"
