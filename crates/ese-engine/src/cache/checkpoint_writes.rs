@@ -125,7 +125,7 @@ impl Cache {
     }
 
     /// Flushes all pages of a file that can be written. Unlike [`Cache::flush_file`], it skips pages whose
-    /// before-images cannot be logged ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
+    /// before-images cannot be logged (`DeferredUndo::can_log`).
     pub fn flush_possible(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         loop {

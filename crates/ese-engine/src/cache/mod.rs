@@ -14,7 +14,7 @@
 //! - A pin keeps a page resident and a latch protects its bytes. No thread waits for I/O with a latch held.
 //! - A page is written only when its undo information is logged, the log is durable up to its last change, and the
 //!   waypoint has passed that change. If a page changes too often, a copy of it is retained and written later
-//!   ([`write`]).
+//!   ([`write`](mod@write)).
 //! - A page has at most one write in flight. It is clean when that write completes, unless it has changed again.
 //! - A dirty page whose deltas are known may be evicted without a write; the cache retains the deltas ([`deltas`]).
 //! - A page is included in [`Cache::oldest_dirty`] until a sync follows its write: a written page is not yet durable.

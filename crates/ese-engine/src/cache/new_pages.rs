@@ -1,6 +1,6 @@
 //! Writes of new pages that bypass the cache, in large transfers.
 //!
-//! The pages have no frame, no deltas and no log record. The rules of [`write_back`](super::write::write_back) therefore do
+//! The pages have no frame, no deltas and no log record. The rules of [`write`](mod@super::write) therefore do
 //! not apply to them. The caller makes the pages durable before a log record refers to them.
 
 use ese_format::PageNumber;

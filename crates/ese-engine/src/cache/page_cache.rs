@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
 ///
-/// The cache dereferences to its [`PageReader`], which is built on the frame supply, which in turn owns the resident
+/// The cache dereferences to its `PageReader`, which is built on the frame supply, which in turn owns the resident
 /// pages and the page writer.
 #[repr(align(128))]
 pub struct Cache {
