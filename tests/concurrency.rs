@@ -44,8 +44,8 @@ impl ConcurrencyFixture {
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
         let mut options = InstanceOptions::with_cache(vfs.clone(), directory.path().to_path_buf(), cache);
         // All logs are kept, because the test counts partial merges in them.
-        options.circular = false;
-        options.checkpoint_depth = 2 << 20;
+        options.log.circular = false;
+        options.checkpoint.depth = 2 << 20;
         options.version_store_bytes = version_store_bytes;
         let instance = Instance::open(options).unwrap();
         let path = directory.path().join("many.edb");

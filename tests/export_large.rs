@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions, TableDefinition};
+use ese_engine::{
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions,
+    TableDefinition,
+};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
 use jetcell_export::{
@@ -22,7 +25,7 @@ fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
     let size = PageSize::KIB_32;
     let cache = Cache::new(CacheOptions::new(64 << 20, size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     let instance = Instance::open(options).unwrap();
     let path = Path::new("/db/large.edb");
     let db = instance.create_database(path, &DatabaseOptions::default()).unwrap();

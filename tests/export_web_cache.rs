@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions, TableDefinition};
+use ese_engine::{
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions,
+    TableDefinition,
+};
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
 use jetcell_export::{
@@ -25,7 +28,7 @@ fn database(tables: &[(&str, &[(&str, Value)])]) -> Vec<u8> {
     }
     let cache = Cache::new(CacheOptions::new(16 << 20, PageSize::KIB_32, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     let instance = Instance::open(options).unwrap();
     let path = Path::new("/db/WebCacheV01.dat");
     let database = instance.create_database(path, &DatabaseOptions::default()).unwrap();

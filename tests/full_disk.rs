@@ -9,8 +9,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    CommitMode, DatabaseOptions, DefragKind, DefragOptions, Error, Instance, InstanceOptions, Result,
-    ScanOptions, Session,
+    BackgroundThreads, CommitMode, DatabaseOptions, DefragKind, DefragOptions, Error, Instance,
+    InstanceOptions, Result, ScanOptions, Session,
 };
 use ese_format::PageSize;
 use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
@@ -25,9 +25,9 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
     }
     let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache);
-    options.threads = false;
-    options.log_file_size = 64 << 10;
-    options.checkpoint_depth = 256 << 10;
+    options.background = BackgroundThreads::None;
+    options.log.file_size = 64 << 10;
+    options.checkpoint.depth = 256 << 10;
     options.seed = Some(1);
     let instance = Instance::open(options)?;
     let db = if vfs.exists(Path::new(DB)).expect("the simulated disk tells") {

@@ -13,8 +13,8 @@ use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, DefragKind, DefragOptions,
-    IndexDefinition, Instance, InstanceOptions, ScanOptions, Session, Table, TableDefinition,
+    BackgroundThreads, BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, DefragKind,
+    DefragOptions, IndexDefinition, Instance, InstanceOptions, ScanOptions, Session, Table, TableDefinition,
 };
 use ese_format::log::record::LogRecord;
 use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
@@ -128,8 +128,8 @@ fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
     }
     let cache = Cache::new(CacheOptions::new(96 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = false;
-    options.log_file_size = 256 << 10;
+    options.background = BackgroundThreads::None;
+    options.log.file_size = 256 << 10;
     options.seed = Some(11);
     Instance::open(options).unwrap()
 }

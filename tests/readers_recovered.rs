@@ -19,9 +19,9 @@ fn recover(directory: &Path) -> PathBuf {
     let plan = set.plan(LogPosition::MAX);
     set.verify(&vfs, &plan, LogPosition::MAX).unwrap();
     let mut options = InstanceOptions::with_vfs(vfs, directory.to_path_buf());
-    options.base_name = set.base_name;
-    options.log_names = set.log_names;
-    options.database_paths.search(directory);
+    options.log.base_name = set.base_name;
+    options.log.names = set.log_names;
+    options.recovery.database_paths.search(directory);
     let mut replayer = Replayer::open(options, &plan.logs[0].1).unwrap();
     let Some(((_, newest), closed)) = plan.logs.split_last() else { panic!("there are no logs") };
     closed.iter().for_each(|(_, log)| replayer.replay(log).unwrap());

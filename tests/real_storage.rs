@@ -9,7 +9,10 @@ use testkit::{TestRequirement, skip};
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{CommitMode, Database, DatabaseOptions, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::{
+    BackgroundThreads, CommitMode, Database, DatabaseOptions, Error, Instance, InstanceOptions, Result,
+    Session,
+};
 use ese_format::PageSize;
 use jetcell_vfs::{
     Backend, CrashOptions, FaultEffect, FaultTarget, FaultVfs, File, InjectedFault, IoBuffer, IoReason,
@@ -43,9 +46,9 @@ impl InstanceDirectory {
             cache.start_threads()?;
         }
         let mut options = InstanceOptions::with_cache(self.vfs.clone(), self.dir.join("log"), cache);
-        options.threads = self.threads;
-        options.log_file_size = 64 << 10;
-        options.checkpoint_depth = 256 << 10;
+        options.background = BackgroundThreads::own_if(self.threads);
+        options.log.file_size = 64 << 10;
+        options.checkpoint.depth = 256 << 10;
         options.seed = Some(1);
         let instance = Instance::open(options)?;
         let path = self.database();

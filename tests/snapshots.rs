@@ -35,12 +35,12 @@ fn open(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path, threads: bool) ->
         cache.start_threads().unwrap();
     }
     let mut options = InstanceOptions::with_cache(vfs.clone(), directory.to_path_buf(), cache);
-    options.threads = threads;
+    options.background = BackgroundThreads::own_if(threads);
     if directory != original {
-        options.database_paths.rename(&original.to_string_lossy(), directory);
+        options.recovery.database_paths.rename(&original.to_string_lossy(), directory);
     }
-    options.log_file_size = 64 << 10;
-    options.checkpoint_depth = 256 << 10;
+    options.log.file_size = 64 << 10;
+    options.checkpoint.depth = 256 << 10;
     Instance::open(options).unwrap()
 }
 

@@ -7,8 +7,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance,
+    InstanceOptions, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
@@ -25,9 +25,9 @@ fn cycles(size: PageSize, random: bool, long: bool) {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new((4 << 20).max(64 * size.bytes()), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = false;
-    options.circular = true;
-    options.checkpoint_depth = 4 << 20;
+    options.background = BackgroundThreads::None;
+    options.log.circular = true;
+    options.checkpoint.depth = 4 << 20;
     let instance = Instance::open(options).unwrap();
     let create = DatabaseOptions { initial_pages: 256, extension_pages: 64 };
     let db = instance.create_database(Path::new(DB), &create).unwrap();

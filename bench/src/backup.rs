@@ -47,12 +47,10 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
     let directory = store.directory();
     let path = directory.join("records.edb");
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
-    let options = InstanceOptions {
-        page_size: PageSize::new(PAGE).ok_or_else(|| anyhow!("page size"))?,
-        cache_bytes: store.cache_bytes() as usize,
-        circular: true,
-        ..InstanceOptions::with_vfs(files.clone(), directory.clone())
-    };
+    let options = InstanceOptions::with_vfs(files.clone(), directory.clone())
+        .page_size(PageSize::new(PAGE).ok_or_else(|| anyhow!("page size"))?)
+        .cache_bytes(store.cache_bytes() as usize)
+        .circular_log(true);
     let instance = Instance::open(options)?;
     let database = instance.attach(&path, 256)?;
     let group = store.limit();

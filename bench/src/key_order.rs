@@ -139,12 +139,10 @@ struct KeyOrderInstance {
 impl KeyOrderInstance {
     fn new(directory: &Path, create: bool) -> Result<KeyOrderInstance> {
         let counted = Arc::new(CountedVfs::new(Arc::new(RealVfs::new(RealOptions::default())?)));
-        let options = InstanceOptions {
-            page_size: PageSize::new(32 << 10).ok_or_else(|| anyhow!("page size"))?,
-            cache_bytes: CACHE_BYTES,
-            circular: true,
-            ..InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
-        };
+        let options = InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
+            .page_size(PageSize::new(32 << 10).ok_or_else(|| anyhow!("page size"))?)
+            .cache_bytes(CACHE_BYTES)
+            .circular_log(true);
         let (instance, path) = (Instance::open(options)?, directory.join("scattered.edb"));
         let database = if create {
             instance.create_database(&path, &DatabaseOptions::default())?

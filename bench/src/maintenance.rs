@@ -79,13 +79,11 @@ impl MaintainedInstance {
     fn new(files: &Arc<dyn Vfs>, directory: &Path, cache_bytes: u64) -> Result<MaintainedInstance> {
         let path = directory.join("records.edb");
         let counted = Arc::new(CountedVfs::new(files.clone()));
-        let options = InstanceOptions {
-            page_size: PageSize::new(PAGE_BYTES).ok_or_else(|| anyhow!("page size"))?,
-            cache_bytes: cache_bytes as usize,
-            circular: true,
-            torn_page_protection: TornPageProtection::Off,
-            ..InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
-        };
+        let options = InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
+            .page_size(PageSize::new(PAGE_BYTES).ok_or_else(|| anyhow!("page size"))?)
+            .cache_bytes(cache_bytes as usize)
+            .circular_log(true)
+            .torn_page_protection(TornPageProtection::Off);
         let instance = Instance::open(options)?;
         let database = instance.attach(&path, 256)?;
         Ok(MaintainedInstance { instance, database, path, counted })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use ese_engine::{InstanceOptions, ReplaySummary, Replayer, TornPageProtection};
+use ese_engine::{CacheSource, InstanceOptions, ReplaySummary, Replayer, TornPageProtection};
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{RealOptions, RealVfs};
@@ -92,10 +92,10 @@ fn replay_logs(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<Re
     };
     let files = Arc::new(RealVfs::new(RealOptions::default())?);
     let mut options = InstanceOptions::with_vfs(files, passive.to_path_buf());
-    options.cache_bytes = store.cache_bytes() as usize;
-    options.checkpoint_depth = store.checkpoint_depth();
+    options.cache = CacheSource::Own { bytes: store.cache_bytes() as usize };
+    options.checkpoint.depth = store.checkpoint_depth();
     options.torn_page_protection = TornPageProtection::Off;
-    options.database_paths.search(passive);
+    options.recovery.database_paths.search(passive);
     let mut replayer = Replayer::open(options, first)?;
     for log in &logs[..logs.len() - 1] {
         replayer.replay(log)?;

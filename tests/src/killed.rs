@@ -34,9 +34,9 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let size = PageSize::KIB_8;
     let cache = Cache::new(CacheOptions::new(128 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs.clone(), directory.to_path_buf(), cache);
-    options.log_file_size = 256 << 10;
-    options.checkpoint_depth = 1 << 20;
-    options.circular = true;
+    options.log.file_size = 256 << 10;
+    options.checkpoint.depth = 1 << 20;
+    options.log.circular = true;
     let instance = Instance::open(options)?;
     let path = directory.join("killed.edb");
     let db = if vfs.exists(&path).map_err(|e| Error::io(&path, &e))? {

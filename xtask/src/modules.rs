@@ -30,6 +30,8 @@ pub struct ModuleImport {
     pub from: usize,
     /// Module that defines the imported item.
     pub to: usize,
+    /// True if the importing module only re-exports the item.
+    pub is_re_export: bool,
 }
 
 /// The modules of a crate without test code. The first module is the root.
@@ -92,17 +94,11 @@ impl ModuleTree {
                 if let Some(to) = self.resolve(from, &path.segments, MAX_STEPS)
                     && self.modules[to].file != module.file
                 {
-                    imports.insert(ModuleImport { from, to });
+                    imports.insert(ModuleImport { from, to, is_re_export: path.is_re_export });
                 }
             }
         }
         imports
-    }
-
-    /// Returns true if one of two modules is nested in the other.
-    pub fn is_within(&self, one: usize, other: usize) -> bool {
-        let (one, other) = (&self.modules[one].path, &self.modules[other].path);
-        one.starts_with(other) || other.starts_with(one)
     }
 
     /// Returns the module that defines the item at a path in module `from`; `None` if the item is defined in another

@@ -20,6 +20,8 @@ pub struct NamedPath {
     pub name: Option<String>,
     /// True if the path is part of a `use` item.
     pub import: bool,
+    /// True if the path is part of a `use` item that other modules can see.
+    pub is_re_export: bool,
     /// Line number, starting at 1.
     pub line: usize,
 }
@@ -57,17 +59,28 @@ pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
 pub fn paths_in(items: &[syn::Item]) -> Vec<NamedPath> {
     let mut paths = PathCollector::default();
     items.iter().filter(|item| !matches!(item, syn::Item::Mod(_))).for_each(|item| paths.visit_item(item));
-    paths.0
+    paths.paths
 }
 
 #[derive(Default)]
-struct PathCollector(Vec<NamedPath>);
+struct PathCollector {
+    paths: Vec<NamedPath>,
+    /// True within a `use` item that other modules can see.
+    is_re_export: bool,
+}
 
 impl PathCollector {
     fn import(&mut self, prefix: &[String], tree: &syn::UseTree) {
         let with = |ident: &syn::Ident| [prefix, &[ident.to_string()]].concat();
         let mut add = |segments: Vec<String>, name: Option<String>, ident: proc_macro2::Span| {
-            self.0.push(NamedPath { segments, name, import: true, line: ident.start().line });
+            let is_re_export = self.is_re_export;
+            self.paths.push(NamedPath {
+                segments,
+                name,
+                import: true,
+                is_re_export,
+                line: ident.start().line,
+            });
         };
         match tree {
             syn::UseTree::Path(path) => self.import(&with(&path.ident), &path.tree),
@@ -101,6 +114,7 @@ impl<'ast> Visit<'ast> for PathCollector {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.is_re_export = !matches!(item.vis, syn::Visibility::Inherited);
         self.import(&[], &item.tree);
     }
 
@@ -110,7 +124,8 @@ impl<'ast> Visit<'ast> for PathCollector {
             && segments.len() > 1
         {
             let line = first.ident.span().start().line;
-            self.0.push(NamedPath { segments, name: None, import: false, line });
+            let (name, import, is_re_export) = (None, false, false);
+            self.paths.push(NamedPath { segments, name, import, is_re_export, line });
         }
         visit::visit_path(self, path);
     }

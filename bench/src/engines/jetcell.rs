@@ -45,17 +45,17 @@ impl Jetcell {
         }
         let cache = Cache::new(cache);
         cache.start_threads()?;
-        let instance = Instance::open(InstanceOptions {
-            log_file_size: LOG_FILE,
-            circular: options.circular_logging,
-            checkpoint_depth: options.checkpoint_depth,
-            torn_page_protection: if options.page_protection {
-                TornPageProtection::DoubleWrite
-            } else {
-                TornPageProtection::Off
-            },
-            ..InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
-        })?;
+        let instance = Instance::open(
+            InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
+                .log_file_size(LOG_FILE)
+                .circular_log(options.circular_logging)
+                .checkpoint_depth(options.checkpoint_depth)
+                .torn_page_protection(if options.page_protection {
+                    TornPageProtection::DoubleWrite
+                } else {
+                    TornPageProtection::Off
+                }),
+        )?;
         let path = options.directory.join("records.edb");
         let extension_pages = EXTENSION / PAGE_SIZE;
         let database = if path.exists() {

@@ -11,7 +11,7 @@ const ROWS: i32 = 1_000_000;
 
 fn main() -> Result<()> {
     let directory = new_directory("bulk-load");
-    let options = InstanceOptions { circular: true, ..InstanceOptions::new(&directory)? };
+    let options = InstanceOptions::new(&directory)?.circular_log(true);
     let instance = Instance::open(options)?;
     let database = instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
     let mut session = instance.session();

@@ -9,10 +9,11 @@ use ese_format::{DbTime, PageSize};
 use crate::btree::OpenTrees;
 use crate::cache::AttachedFileId;
 use crate::catalog::SystemTables;
-use crate::defrag::{DefragKind, DefragProgress, Defragmentation};
-use crate::scan::{DatabaseScan, ScanProgress};
+use crate::defrag::{DefragKind, DefragPass, DefragProgress};
+use crate::scan::{ScanPass, ScanProgress};
 use crate::storage::DatabaseFile;
 use crate::table::OpenTables;
+use crate::task::MaintenanceTask;
 use crate::transaction::Services;
 
 /// A database that is attached to an instance. ESE: `JET_DBID`.
@@ -23,23 +24,22 @@ pub struct Database {
     pub(crate) trees: Arc<OpenTrees>,
     pub(crate) tables: OpenTables,
     pub(crate) system: Arc<SystemTables>,
-    pub(crate) scan: DatabaseScan,
-    compaction: Defragmentation,
-    layout: Defragmentation,
+    pub(crate) scan: MaintenanceTask<ScanPass>,
+    compaction: MaintenanceTask<DefragPass>,
+    layout: MaintenanceTask<DefragPass>,
 }
 
 impl Database {
     pub(crate) fn new(file: Arc<DatabaseFile>, services: &Arc<Services>) -> Database {
         let trees = Arc::new(OpenTrees::new(file.clone(), services.versions.clone()));
         let system = Arc::new(SystemTables::new(trees.clone()));
-        let defragmentation = || Defragmentation::new(file.clone(), services.clone(), system.clone());
         Database {
-            compaction: defragmentation(),
-            layout: defragmentation(),
+            compaction: MaintenanceTask::new(file.clone(), services.clone()),
+            layout: MaintenanceTask::new(file.clone(), services.clone()),
             tables: OpenTables::new(system.clone()),
             system,
             trees,
-            scan: DatabaseScan::new(file.clone(), services.clone()),
+            scan: MaintenanceTask::new(file.clone(), services.clone()),
             file,
         }
     }
@@ -87,7 +87,7 @@ impl Database {
     }
 
     /// Returns the defragmentation of the given kind.
-    pub(crate) fn defragmentation(&self, kind: DefragKind) -> &Defragmentation {
+    pub(crate) fn defragmentation(&self, kind: DefragKind) -> &MaintenanceTask<DefragPass> {
         match kind {
             DefragKind::Compaction => &self.compaction,
             DefragKind::SequentialLayout => &self.layout,

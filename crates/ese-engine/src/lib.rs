@@ -61,7 +61,6 @@ mod instance;
 mod log;
 mod maintenance;
 mod options;
-mod pace;
 mod page_exchange;
 mod page_misfit;
 mod pages;
@@ -75,8 +74,8 @@ mod space;
 mod splitmix;
 mod storage;
 mod table;
+mod task;
 mod transaction;
-mod window;
 mod workers;
 
 pub use ese_format::PageSize;
@@ -102,18 +101,20 @@ pub use events::{
 pub use file_error::FileError;
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameFormat};
-pub use options::{DatabaseOptions, InstanceOptions};
-pub use pace::MaintenanceThrottle;
+pub use options::{
+    BackgroundThreads, CacheSource, CheckpointOptions, CopyOptions, DatabaseOptions, EventOptions,
+    InstanceOptions, LogOptions, RecoveryOptions,
+};
 pub use page_exchange::{PageDirection, PageRequests};
 pub use recovery::{
     ComparisonResult, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison, RecoveryPlan,
     RecoverySet, RecoverySummary, ReplayFindings, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,
 };
-pub use scan::{MaintenanceTurn, PageFlaw, ScanOptions, ScanProgress};
+pub use scan::{PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
-pub use window::MaintenanceWindow;
+pub use task::{MaintenanceThrottle, MaintenanceTurn, MaintenanceWindow};
 pub use workers::{WorkerGroup, Workers};
 
 /// Internal interfaces for Jetcell's own crates: shared caches, and logs without an instance. They may change at any
@@ -121,14 +122,13 @@ pub use workers::{WorkerGroup, Workers};
 pub mod internals {
     /// The page cache.
     pub mod cache {
-        pub use crate::cache::*;
+        pub use crate::cache::{Cache, CacheOptions, EvictionPolicy};
     }
     /// Log files and the checkpoint file.
     pub mod log {
-        pub use crate::log::*;
-    }
-    /// The checksum scan.
-    pub mod scan {
-        pub use crate::scan::*;
+        pub use crate::log::{
+            CheckpointFile, LogNames, LogReader, LogStream, LogStreamOptions, LogTail, PositionedRecord,
+            RecordBatch,
+        };
     }
 }

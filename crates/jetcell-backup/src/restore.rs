@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ese_engine::{
-    DatabasePaths, Error, InstanceOptions, RecoverySet, ReplaySummary, Replayer, TornPageProtection,
+    BackgroundThreads, DatabasePaths, Error, InstanceOptions, RecoverySet, ReplaySummary, Replayer,
+    TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
@@ -297,13 +298,13 @@ fn replay(
 ) -> Result<RestoreResult> {
     let base = &plan.chain.base.manifest;
     let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
-    engine.base_name = base.base_name;
-    engine.log_names = plan.names.log_names;
-    engine.threads = options.threads;
+    engine.log.base_name = base.base_name;
+    engine.log.names = plan.names.log_names;
+    engine.background = BackgroundThreads::own_if(options.threads);
     // An interrupted restore starts again from the backup files, so torn pages need no protection.
     engine.torn_page_protection = TornPageProtection::Off;
-    engine.ignore_missing_databases = true;
-    engine.begin_generation = true;
+    engine.recovery.ignore_missing_databases = true;
+    engine.recovery.begin_generation = true;
     let mut paths = DatabasePaths::default();
     for (database, path) in &placed {
         if let Some(signature) = Signature::from_hex(&database.signature) {
@@ -312,7 +313,7 @@ fn replay(
     }
     // The logs name the original databases, which a restore must not change.
     paths.search(to);
-    engine.database_paths = paths;
+    engine.recovery.database_paths = paths;
     let mut restored = RestoreResult {
         databases: placed.into_iter().map(|(_, path)| path).collect(),
         skipped_databases: skipped_databases(&plan.chain),

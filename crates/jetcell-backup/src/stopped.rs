@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_engine::{
-    CopyRegistration, DatabasePageReader, DiscoveredDatabase, Error, InstanceOptions, RecoverySet,
+    CopyOptions, CopyRegistration, DatabasePageReader, DiscoveredDatabase, Error, RecoverySet,
     VerifiedLogReader, mark_copy,
 };
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
@@ -247,7 +247,7 @@ fn remove_logs(
     let mut newest = Generation(manifest.generations.last);
     let directory = set.logs.values().next().and_then(|path| path.parent());
     if let Some(directory) = directory {
-        let (base, limit) = (set.base_name, InstanceOptions::COPY_LAG_LIMIT);
+        let (base, limit) = (set.base_name, CopyOptions::LAG_LIMIT);
         let stream = set.signature;
         let needed = CopyRegistration::oldest_needed(&**vfs, directory, base, stream, newest, limit)?;
         newest = needed.map_or(newest, |needed| needed.min(newest));

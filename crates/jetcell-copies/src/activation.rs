@@ -460,8 +460,8 @@ impl Activation<'_> {
         let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
         let mut options = replayer.engine_options(state);
         // The old active side may have written different records to the rest of the last log.
-        options.begin_generation = true;
-        options.accept_lost_logs = lost.is_some();
+        options.recovery.begin_generation = true;
+        options.recovery.accept_lost_logs = lost.is_some();
         let databases: Vec<PathBuf> =
             state.databases.iter().map(|database| self.directory.join(&database.file)).collect();
         for path in &databases {

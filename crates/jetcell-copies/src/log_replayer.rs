@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ese_engine::internals::log::CheckpointFile;
 use ese_engine::{
-    AttachmentErrorKind, DatabasePaths, Error, EventSink, ExchangedPage, InstanceOptions, LogErrorKind,
-    ReplayFindings, Replayer, TornPageProtection,
+    AttachmentErrorKind, BackgroundThreads, CacheSource, DatabasePaths, Error, EventSink, ExchangedPage,
+    InstanceOptions, LogErrorKind, ReplayFindings, Replayer, TornPageProtection,
 };
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogPosition, PageNumber, Signature};
@@ -96,20 +96,20 @@ impl LogReplayer {
     /// Returns the options for running an engine on the copy's databases.
     pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
         let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
-        options.base_name = state.base_name;
-        options.log_names = state.log_name_form();
-        options.cache_bytes = self.options.cache_bytes;
-        options.checkpoint_depth = self.options.checkpoint_depth;
+        options.log.base_name = state.base_name;
+        options.log.names = state.log_name_form();
+        options.cache = CacheSource::Own { bytes: self.options.cache_bytes };
+        options.checkpoint.depth = self.options.checkpoint_depth;
         options.torn_page_protection = self.options.torn_page_protection;
-        options.threads = self.options.threads;
-        options.events = self.options.events.clone();
+        options.background = BackgroundThreads::own_if(self.options.threads);
+        options.events.sink = self.options.events.clone();
         let mut paths = DatabasePaths::default();
         for database in &state.databases {
             paths.set_path(database.signature(), self.directory.join(&database.file));
         }
         // A database that the copy does not have must not be opened at its path on the active side.
         paths.search(&self.directory);
-        options.database_paths = paths;
+        options.recovery.database_paths = paths;
         options
     }
 

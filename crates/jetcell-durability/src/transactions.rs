@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{
-    ColumnDefinition, CommitMode, Database, DatabaseOptions, Error, IndexDefinition, Instance,
-    InstanceOptions, Result, SeekRelation, TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, Database, DatabaseOptions, Error, IndexDefinition,
+    Instance, InstanceOptions, Result, SeekRelation, TableDefinition,
 };
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, SimVfs, Vfs};
@@ -27,14 +27,12 @@ pub(crate) struct CommittingEngine {
 
 fn options(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
     // Without background threads, the engine behaves identically on every run.
-    InstanceOptions {
-        log_file_size: 256 << 10,
-        checkpoint_depth: 1 << 20,
-        cache_bytes: 4 << 20,
-        circular: true,
-        threads: false,
-        ..InstanceOptions::with_vfs(vfs, directory)
-    }
+    InstanceOptions::with_vfs(vfs, directory)
+        .log_file_size(256 << 10)
+        .checkpoint_depth(1 << 20)
+        .cache_bytes(4 << 20)
+        .circular_log(true)
+        .background(BackgroundThreads::None)
 }
 
 fn body(row: i32) -> Vec<u8> {

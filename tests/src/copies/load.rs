@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, Database, DatabaseOptions, DefragKind, DefragOptions, Error,
-    IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions, SeekRelation,
-    Session, Table, TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, Database, DatabaseOptions, DefragKind, DefragOptions,
+    Error, IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions,
+    SeekRelation, Session, Table, TableDefinition,
 };
 use ese_format::record::{ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
@@ -86,8 +86,9 @@ impl ActiveSide {
         vfs.create_directory(&directory).map_err(|e| Error::io(&directory, &e))?;
         let cache = Cache::new(CacheOptions::new(96 * SIZE.bytes(), SIZE, vfs.clock()));
         let mut options = InstanceOptions::with_cache(vfs.clone(), directory.clone(), cache);
-        (options.threads, options.log_file_size, options.circular) = (false, 64 << 10, true);
-        (options.checkpoint_depth, options.seed) = (96 << 10, Some(seed));
+        (options.background, options.log.file_size, options.log.circular) =
+            (BackgroundThreads::None, 64 << 10, true);
+        (options.checkpoint.depth, options.seed) = (96 << 10, Some(seed));
         let instance = Instance::open(options)?;
         let path = directory.join("data.edb");
         let exists = vfs.exists(&path).map_err(|e| Error::io(&path, &e))?;

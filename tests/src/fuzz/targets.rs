@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ese_engine::{InstanceOptions, Replayer};
+use ese_engine::{BackgroundThreads, CacheSource, InstanceOptions, Replayer};
 use ese_format::checkpoint::Checkpoint;
 use ese_format::checksum::{
     BlockIntegrity, PageIntegrity, header_checksum, seal_page, seal_segment, verify_page, verify_segment,
@@ -200,9 +200,9 @@ pub fn replay(data: &[u8]) {
     disk.put(path, &bytes);
     disk.set_capacity(disk.used() + (8 << 20));
     let mut options = InstanceOptions::with_vfs(Arc::new(disk.clone()), "/copy".into());
-    (options.base_name, options.threads, options.cache_bytes) =
-        (FileStem::new("SRU").unwrap(), false, 1 << 20);
-    options.database_paths.search("/copy");
+    (options.log.base_name, options.background, options.cache) =
+        (FileStem::new("SRU").unwrap(), BackgroundThreads::None, CacheSource::Own { bytes: 1 << 20 });
+    options.recovery.database_paths.search("/copy");
     let Ok(mut replayer) = Replayer::open(options, path) else { return };
     if replayer.replay_until(path, LogPosition::MAX).is_ok() {
         let _ = replayer.stop();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{Error, Instance, InstanceOptions, Result};
+use ese_engine::{BackgroundThreads, Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
     BackupError, BackupManifest, BackupOptions, BackupProgress, BackupResult, BackupSetError, BackupState,
@@ -147,7 +147,7 @@ impl LifeLoad {
         let (size, files) = (self.simulation.plan.size, disk.files());
         let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
         let mut options = InstanceOptions::with_cache(files, self.simulation.logs.clone(), cache);
-        (options.threads, options.seed) = (false, Some(7));
+        (options.background, options.seed) = (BackgroundThreads::None, Some(7));
         let instance = Instance::open(options)?;
         let mut session = instance.session();
         let mut found = ModelState::new();

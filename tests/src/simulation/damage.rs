@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ese_engine::{Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions};
+use ese_engine::{BackgroundThreads, Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions};
 use ese_format::PageNumber;
 use ese_format::page::Page;
 use jetcell_vfs::SimVfs;
@@ -34,10 +34,10 @@ impl EngineSimulation {
     /// Returns the bad pages that a scan of a database finds.
     fn scan(&self, disk: &SimVfs, number: usize) -> Result<BTreeSet<PageNumber>> {
         let mut options = InstanceOptions::with_vfs(Arc::new(disk.clone()), self.logs.clone());
-        options.threads = false;
+        options.background = BackgroundThreads::None;
         options.page_size = self.plan.size;
-        options.log_file_size = self.plan.log_bytes;
-        options.circular = self.plan.circular;
+        options.log.file_size = self.plan.log_bytes;
+        options.log.circular = self.plan.circular;
         let instance = Instance::open(options)?;
         let db = instance.attach(&self.db_path(number), 32)?;
         let throttle = MaintenanceThrottle::default();

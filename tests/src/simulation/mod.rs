@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use ese_check::{Cancellation, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
-use ese_engine::{Error, Instance, InstanceOptions};
+use ese_engine::{BackgroundThreads, Error, Instance, InstanceOptions};
 use ese_format::{Generation, PageSize};
 use jetcell_array::RaidLevel;
 use rand::{Rng, SeedableRng};
@@ -259,12 +259,12 @@ impl EngineSimulation {
             cache.grant_memory(pages * size.bytes())
         });
         let mut options = InstanceOptions::with_cache(disk, self.logs.clone(), cache);
-        options.threads = false;
-        options.log_file_size = self.plan.log_bytes;
-        options.checkpoint_depth = self.plan.depth;
-        options.circular = self.plan.circular;
-        options.waypoint_latency = self.plan.waypoint_latency;
-        options.accept_lost_logs = self.has_lost_logs;
+        options.background = BackgroundThreads::None;
+        options.log.file_size = self.plan.log_bytes;
+        options.checkpoint.depth = self.plan.depth;
+        options.log.circular = self.plan.circular;
+        options.log.waypoint_latency = self.plan.waypoint_latency;
+        options.recovery.accept_lost_logs = self.has_lost_logs;
         options.seed = Some(self.rng.random());
         let instance = Instance::open(options)?;
         self.has_lost_logs = false;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, Severity, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{Error, Instance, InstanceOptions};
+use ese_engine::{BackgroundThreads, Error, Instance, InstanceOptions};
 use jetcell_backup::{RestoreResult, StoredDatabase};
 
 use super::EngineSimulation;
@@ -33,7 +33,7 @@ pub(super) fn content(
     let size = simulation.plan.size;
     let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
     let mut options = InstanceOptions::with_cache(files, to.to_path_buf(), cache);
-    (options.threads, options.seed) = (false, Some(7));
+    (options.background, options.seed) = (BackgroundThreads::None, Some(7));
     let instance = Instance::open(options).unwrap_or_else(|error| fail("opening", error));
     let mut found = ModelState::new();
     for (path, stored) in restored.databases.iter().zip(stored) {

@@ -6,6 +6,7 @@ mod circles;
 mod copies;
 mod dependencies;
 mod errors;
+mod folders;
 mod forbidden;
 mod licences;
 mod links;
@@ -33,13 +34,18 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 17] = [
+pub const RULES: [RepositoryRule; 18] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
         check: arrows::check,
     },
     RepositoryRule { name: "circles", claim: "import cycles between modules", check: circles::check },
+    RepositoryRule {
+        name: "folders",
+        claim: "imports that run up in a list of folders in ARCHITECTURE.md",
+        check: folders::check,
+    },
     RepositoryRule {
         name: "forbidden",
         claim: "uses of the file system, clocks, locks and user files outside their seams",

@@ -16,10 +16,10 @@ use std::cmp::Ordering;
 use ese_format::PageNumber;
 use ese_format::page::{Page, node_space};
 
-use super::Tree;
 use super::descend::MAX_DEPTH;
 use super::merge::{LeafRemovalPlan, RemovedLeaf};
 use super::share::{PartialMerge, movable};
+use super::tree::StructureLock;
 use crate::pages::merge::merge_type;
 use crate::pages::split::{packed_size, separator_at};
 use crate::pages::{GroupResult, group};
@@ -83,7 +83,7 @@ fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumbe
     Some((line, page.node(line)?.child()?))
 }
 
-impl Tree {
+impl StructureLock<'_> {
     /// Tries to merge the last pair of leaves before `before`, or the last pair of the tree if `before` is `None`.
     ///
     /// Returns `None` if no pair is left. An error means that the pair could not be found.
@@ -92,7 +92,6 @@ impl Tree {
         before: Option<&[u8]>,
         rules: CompactionRules,
     ) -> Result<Option<CompactionResult>> {
-        let _structure = self.structure.lock();
         let Some(pair) = self.pair_before(before)? else { return Ok(None) };
         let merged = self.merge_right(&pair, rules).and_then(|freed| match freed {
             0 if rules.partial_merges && pair.siblings => Ok((0, self.move_right(&pair)?)),
@@ -109,7 +108,7 @@ impl Tree {
     }
 
     /// Returns the entries on the path to the keys immediately before `key`, from the root down. The path is stable
-    /// while the structure lock is held.
+    /// until the structure lock is released.
     fn path_before(&self, key: Option<&[u8]>) -> Result<(Vec<(PageNumber, usize)>, PageNumber)> {
         let (mut path, mut at) = (Vec::new(), self.root);
         while path.len() < MAX_DEPTH {

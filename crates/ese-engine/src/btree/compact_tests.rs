@@ -32,7 +32,7 @@ fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32,
     loop {
         let rules =
             CompactionRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges };
-        let Some(done) = tree.compact_before(position.as_deref(), rules).unwrap() else {
+        let Some(done) = tree.lock_structure().compact_before(position.as_deref(), rules).unwrap() else {
             return (freed, partly);
         };
         let CompactionResult { position: next, .. } = &done;
@@ -166,7 +166,8 @@ fn cross_parent_merge_redo_works_from_any_written_pages() {
     let rules = CompactionRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut position = None;
     while leaves(&tree).len() == before {
-        position = tree.compact_before(position.as_deref(), rules).unwrap().unwrap().position;
+        position =
+            tree.lock_structure().compact_before(position.as_deref(), rules).unwrap().unwrap().position;
     }
     assert_redo_is_independent_of_the_written_pages(&disk, (&instance, &db, &tree), &older, &model);
 }
@@ -228,7 +229,7 @@ fn a_tree_changed_between_merges_matches_an_ordered_map() {
             for _ in 0..rng.random_range(0..6) {
                 let oldest = instance.core().transactions.oldest_snapshot();
                 let rules = CompactionRules { oldest, partial_merges: seed == 1 };
-                let done = tree.compact_before(position.as_deref(), rules).unwrap();
+                let done = tree.lock_structure().compact_before(position.as_deref(), rules).unwrap();
                 freed += done.as_ref().map_or(0, |done| done.freed);
                 position = done.and_then(|done| done.position);
             }

@@ -14,9 +14,9 @@ use ese_format::PageNumber;
 use ese_format::page::PageFlags;
 use ese_format::space::Extent;
 
-use super::Tree;
 use super::compact::{CompactionResult, CompactionRules};
 use super::descend::MAX_DEPTH;
+use super::tree::{StructureLock, Tree};
 use crate::Result;
 use crate::pages::group;
 use crate::pages::page_move::{self, LeafMove};
@@ -53,23 +53,36 @@ impl LeafRuns {
     }
 }
 
+/// Returns the number of leaves in a complete run.
+pub(super) fn run_leaves(tree: &Tree) -> u32 {
+    (RUN_BYTES / tree.file.page_size.bytes()) as u32
+}
+
 fn follows(before: Option<PageNumber>, page: PageNumber) -> bool {
     before.is_some_and(|before| before.plus(1) == page)
 }
 
-impl Tree {
-    /// Returns the number of leaves in a complete run.
-    pub(crate) fn run_leaves(&self) -> u32 {
-        (RUN_BYTES / self.file.page_size.bytes()) as u32
+/// Moves the leaves of a tree to consecutive pages. The structure lock is acquired for one leaf at a time.
+pub(crate) struct LeafLayout<'a> {
+    tree: &'a Tree,
+}
+
+impl<'a> LeafLayout<'a> {
+    pub fn new(tree: &'a Tree) -> LeafLayout<'a> {
+        LeafLayout { tree }
+    }
+
+    /// Returns true if the leaves of the tree are scattered. Stops early if `stop` returns true.
+    pub fn are_leaves_scattered(&self, stop: impl Fn() -> bool) -> Result<bool> {
+        Ok(self.leaf_runs(stop)?.are_scattered(run_leaves(self.tree)))
     }
 
     /// Counts leaves and runs until `stop` returns true. Reads internal pages only.
-    pub(crate) fn leaf_runs(&self, stop: impl Fn() -> bool) -> Result<LeafRuns> {
+    pub fn leaf_runs(&self, stop: impl Fn() -> bool) -> Result<LeafRuns> {
         let (mut counted, mut last, mut from) = (LeafRuns::default(), None, Some(Vec::new()));
         while let Some(key) = from.take().filter(|_| !stop()) {
-            let _structure = self.structure.lock();
             let mut left = LEAVES_PER_LOCK;
-            self.visit_leaves(&key, |leaf| {
+            self.tree.lock_structure().visit_leaves(&key, |leaf| {
                 counted.leaves += 1;
                 counted.runs += u64::from(!follows(last, leaf.page));
                 last = Some(leaf.page);
@@ -85,15 +98,12 @@ impl Tree {
     /// another page if that improves the page order.
     ///
     /// Returns `None` if the tree has no such leaf. An error means that the leaf could not be found.
-    pub(crate) fn lay_out(&self, key: &[u8], rules: CompactionRules) -> Result<Option<CompactionResult>> {
+    pub fn lay_out(&self, key: &[u8], rules: CompactionRules) -> Result<Option<CompactionResult>> {
         let mut upper = None;
-        {
-            let _structure = self.structure.lock();
-            self.visit_leaves(key, |leaf| {
-                upper = Some(leaf.upper.map(<[u8]>::to_vec));
-                false
-            })?;
-        }
+        self.tree.lock_structure().visit_leaves(key, |leaf| {
+            upper = Some(leaf.upper.map(<[u8]>::to_vec));
+            false
+        })?;
         let Some(position) = upper else { return Ok(None) };
         let mut done = CompactionResult {
             position: position.clone(),
@@ -102,7 +112,8 @@ impl Tree {
             moved: false,
             failure: None,
         };
-        match self.compact_before(position.as_deref(), rules) {
+        let merged = self.tree.lock_structure().compact_before(position.as_deref(), rules);
+        match merged {
             Ok(Some(merged)) => {
                 (done.freed, done.partial, done.failure) = (merged.freed, merged.partial, merged.failure);
             }
@@ -110,18 +121,20 @@ impl Tree {
             Err(error) => done.failure = Some(error),
         }
         if done.failure.is_none() {
-            match self.relocate_leaf(key) {
+            let moved = self.tree.lock_structure().relocate_leaf(key);
+            match moved {
                 Ok(moved) => done.moved = moved,
                 Err(error) => done.failure = Some(error),
             }
         }
         Ok(Some(done))
     }
+}
 
+impl StructureLock<'_> {
     /// Moves the leaf of `key` to another page if that improves the page order. Returns true if the leaf has moved.
     fn relocate_leaf(&self, key: &[u8]) -> Result<bool> {
-        let _structure = self.structure.lock();
-        let wanted = self.run_leaves();
+        let wanted = run_leaves(self);
         let (mut found, mut last, mut run, mut to_end) = (None, None, 0, true);
         self.visit_leaves(key, |leaf| {
             let continues = run == 0 || follows(last, leaf.page);
@@ -174,8 +187,7 @@ impl Tree {
         Ok(count)
     }
 
-    /// Calls `visit` for the leaves from the leaf of `key` on, until it returns false. Reads internal pages only. The
-    /// caller holds the structure lock.
+    /// Calls `visit` for the leaves from the leaf of `key` on, until it returns false. Reads internal pages only.
     fn visit_leaves(&self, key: &[u8], mut visit: impl FnMut(LeafEntry<'_>) -> bool) -> Result<()> {
         let mut from = Some(key.to_vec());
         while let Some(key) = from.take() {

@@ -17,7 +17,7 @@ use super::compact_tests::{
     SIZE, assert_redo_is_independent_of_the_written_pages, assert_sessions_lose_nothing, clean_up, delete,
     insert, new_tree,
 };
-use super::layout::LeafRuns;
+use super::layout::{LeafLayout, LeafRuns, run_leaves};
 use super::share_tests::{LeafContent, leaves, records};
 use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open, transaction};
 use crate::transaction::{ActiveTransaction, ReadView};
@@ -29,7 +29,7 @@ fn lay_out(instance: &Instance, tree: &Arc<Tree>) -> u32 {
     while let Some(key) = position {
         let rules =
             CompactionRules { oldest: instance.core().transactions.oldest_snapshot(), partial_merges: false };
-        let Some(done) = tree.lay_out(&key, rules).unwrap() else { break };
+        let Some(done) = LeafLayout::new(tree).lay_out(&key, rules).unwrap() else { break };
         assert!(done.failure.is_none(), "{:?}", done.failure);
         assert!(done.position.as_ref().is_none_or(|next| *next > key), "the position must move right");
         moved += u32::from(done.moved);
@@ -39,7 +39,7 @@ fn lay_out(instance: &Instance, tree: &Arc<Tree>) -> u32 {
 }
 
 fn runs(tree: &Tree) -> LeafRuns {
-    tree.leaf_runs(|| false).unwrap()
+    LeafLayout::new(tree).leaf_runs(|| false).unwrap()
 }
 
 fn shuffled(numbers: std::ops::Range<u32>, seed: u64) -> Vec<u32> {
@@ -68,7 +68,7 @@ fn scattered_leaves_in_a_four_level_tree_become_contiguous() {
             leaves.windows(2).filter(|pair| pair[0].0.plus(1) != pair[1].0).count() as u64 + 1
         };
         assert_eq!(after.runs, follows(&leaves(&tree)));
-        assert!(before.are_scattered(tree.run_leaves()) && !after.are_scattered(tree.run_leaves()));
+        assert!(before.are_scattered(run_leaves(&tree)) && !after.are_scattered(run_leaves(&tree)));
         assert!(before.runs * 10 > before.leaves * 7 && after.runs <= 8, "{before:?} {after:?}");
         // A second pass has nothing to do.
         assert_eq!(lay_out(&instance, &tree), 0);
@@ -127,7 +127,7 @@ fn redo_of_a_page_move_works_from_any_written_pages() {
     let rules = CompactionRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut key = Vec::new();
     let mut move_next = || loop {
-        let done = tree.lay_out(&key, rules).unwrap().unwrap();
+        let done = LeafLayout::new(&tree).lay_out(&key, rules).unwrap().unwrap();
         key = done.position.unwrap();
         if done.moved {
             return;
@@ -161,7 +161,7 @@ fn a_tree_changed_between_moves_matches_an_ordered_map() {
             for _ in 0..rng.random_range(0..6) {
                 let oldest = instance.core().transactions.oldest_snapshot();
                 let rules = CompactionRules { oldest, partial_merges: seed == 1 };
-                let done = tree.lay_out(&key, rules).unwrap();
+                let done = LeafLayout::new(&tree).lay_out(&key, rules).unwrap();
                 moved += u32::from(done.as_ref().is_some_and(|done| done.moved));
                 key = done.and_then(|done| done.position).unwrap_or_default();
             }

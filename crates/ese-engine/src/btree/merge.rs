@@ -9,8 +9,8 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
 
-use super::Tree;
 use super::descend::DescentTarget;
+use super::tree::{StructureLock, Tree};
 use crate::Result;
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
@@ -83,7 +83,7 @@ impl Tree {
         }
         if page.node_count() == 1 && !page.is_root() {
             drop(leaf);
-            if !self.remove_leaf(bytes, oldest)? {
+            if !self.lock_structure().remove_leaf(bytes, oldest)? {
                 return self.remove_deleted(bytes, version, oldest);
             }
             if let Some(version) = version {
@@ -120,15 +120,16 @@ impl Tree {
         let sparse = !page.is_root() && page.free_bytes() > capacity(self.file.page_size) / 4 * 3;
         drop(leaf);
         if sparse {
-            self.merge_sparse(bytes, oldest)?;
+            self.lock_structure().merge_sparse(bytes, oldest)?;
         }
         Ok(())
     }
+}
 
+impl StructureLock<'_> {
     /// Removes the leaf of `bytes` from the tree if its only node is dead. Returns false if the node is no longer
     /// alone or dead, or if another page had to be split first.
     fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
-        let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(DescentTarget::Key(bytes))?;
@@ -150,8 +151,7 @@ impl Tree {
     }
 
     /// Removes a leaf from the tree in one atomic group. `is_due` is called once all affected pages are latched; if
-    /// it returns false, nothing changes. Returns the number of freed pages. The caller holds the structure lock and
-    /// the space-tree lock.
+    /// it returns false, nothing changes. Returns the number of freed pages.
     pub(super) fn remove_from_tree(
         &self,
         space: &SpaceLock<'_>,
@@ -330,7 +330,6 @@ impl Tree {
     /// Merges the sparse leaf of `bytes` into its right neighbour, or merges its left neighbour into it. Does so only
     /// if a quarter of the merged page stays free.
     fn merge_sparse(&self, bytes: &[u8], oldest: CommitNumber) -> Result<()> {
-        let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
         let path = self.path(DescentTarget::Key(bytes))?;

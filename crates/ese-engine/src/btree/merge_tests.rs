@@ -286,7 +286,7 @@ fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce())
     fixture.flag_deleted(&mut session, dead);
     session.commit().unwrap();
     thread::scope(|scope| {
-        let structure = fixture.tree.structure.lock();
+        let structure = fixture.tree.lock_structure();
         let cleanup = scope.spawn(|| fixture.instance.step().unwrap());
         thread::sleep(TIME_TO_REACH_THE_LOCK);
         meanwhile();

@@ -6,7 +6,7 @@
 //! parent and both leaves are latched for writing. Therefore a descent arrives at the leaf of its key, regardless of
 //! the direction in which nodes move.
 //!
-//! Lock order: `Tree::structure`, then `DatabaseFile::space`, then latches. No latch is held across I/O.
+//! Lock order: the structure lock of the tree, then `DatabaseFile::space`, then latches. No latch is held across I/O.
 
 pub(crate) mod before_image;
 pub(crate) mod change;
@@ -39,6 +39,7 @@ mod tree;
 pub(crate) use compact::{CompactionResult, CompactionRules};
 pub use cursor::{SeekRelation, TreeCursor};
 pub use descend::DescentTarget;
+pub(crate) use layout::LeafLayout;
 pub use open_trees::OpenTrees;
 pub(crate) use tree::DENSITIES;
 pub use tree::{Bookmark, Tree};

@@ -84,7 +84,7 @@ impl Tree {
         next: Option<PageNumber>,
     ) -> Result<bool> {
         let _neighbour = self.pin_ahead(next);
-        let _structure = self.structure.lock();
+        let structure = self.lock_structure();
         let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;
@@ -106,8 +106,8 @@ impl Tree {
                 let incoming = IncomingNode { line, key, data };
                 let node = self.versioned_node(group, leaf, line, &version)?;
                 let insert = SplitInsert { incoming, node };
-                if let Some(plan) = self.plan_with_neighbour(group, parent, leaf, incoming)? {
-                    match self.share(group, (&space, &trees), [parent, leaf], &insert, &plan)? {
+                if let Some(plan) = structure.plan_with_neighbour(group, parent, leaf, incoming)? {
+                    match structure.share(group, (&space, &trees), [parent, leaf], &insert, &plan)? {
                         None => return Ok(RoomStep::Split(path.len() - 2)),
                         Some(SharingResult::Room(page, line)) => {
                             self.insert_versioned(group, page, line, key, data, &version)?;
@@ -170,7 +170,7 @@ impl Tree {
     /// Splits pages until there is room for the node with bookmark `bytes` to grow by `growth` bytes.
     pub(crate) fn make_room(&self, bytes: &[u8], growth: usize) -> Result<()> {
         let _neighbour = self.pin_right_neighbour(bytes)?;
-        let _structure = self.structure.lock();
+        let _structure = self.lock_structure();
         let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;

@@ -20,7 +20,7 @@ use ese_format::PageNumber;
 use ese_format::log::record::MergeFlags;
 use ese_format::page::{NodeFlags, Page, node_space};
 
-use super::Tree;
+use super::tree::StructureLock;
 use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::{
@@ -144,7 +144,7 @@ fn plan(
     Some(SharingPlan::SplitInThree { cut, from_right, separator })
 }
 
-impl Tree {
+impl StructureLock<'_> {
     /// Latches the parent and chooses how a leaf without room for the incoming node shares nodes with its right
     /// neighbour. Returns `None` if a plain split is better.
     pub(super) fn plan_with_neighbour(

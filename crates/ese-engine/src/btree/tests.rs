@@ -15,7 +15,7 @@ use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
 use crate::transaction::ReadView;
-use crate::{DatabaseOptions, Error, Instance, InstanceOptions, TornPageProtection};
+use crate::{BackgroundThreads, DatabaseOptions, Error, Instance, InstanceOptions, TornPageProtection};
 
 pub(crate) const DB: &str = "/db/test.edb";
 pub(crate) type TreeModel = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -39,9 +39,9 @@ pub(crate) fn open_as(vfs: &SimVfs, cache: CacheOptions, protect: bool) -> crate
         disk.create_directory(Path::new(directory)).unwrap();
     }
     let mut options = InstanceOptions::with_cache(disk, "/log".into(), Cache::new(cache));
-    options.threads = false;
-    options.log_file_size = 128 << 10;
-    options.checkpoint_depth = 256 << 10;
+    options.background = BackgroundThreads::None;
+    options.log.file_size = 128 << 10;
+    options.checkpoint.depth = 256 << 10;
     options.seed = Some(7);
     if !protect {
         options.torn_page_protection = TornPageProtection::Off;

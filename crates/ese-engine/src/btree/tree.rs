@@ -1,11 +1,12 @@
 //! One B+-tree: its root, its kind, its sort order, and the bookmarks that identify its nodes.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
 use jetcell_sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::{Arc, Mutex, MutexGuard};
 
 use crate::cache::AttachedFileId;
 use crate::pages::TreeIdentity;
@@ -18,7 +19,7 @@ pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 /// A B+-tree in one database. ESE: `FCB` with its `pgnoFDP`.
 ///
 /// Invariant: pages are added to the tree and removed from it, and sibling links and internal pages change, only
-/// while `structure` is held. Leaves change under their own latch.
+/// under a [`StructureLock`]. Leaves change under their own latch.
 #[doc(alias = "FCB")]
 #[doc(alias = "pgnoFDP")]
 #[repr(align(128))]
@@ -32,11 +33,26 @@ pub struct Tree {
     pub id: TreeId,
     /// Flags set on every page of the tree: kind, uniqueness, record format.
     pub kind: PageFlags,
-    pub(crate) structure: Mutex<()>,
+    structure: Mutex<()>,
     /// Percentage to which inserts in key order fill a page. ESE: density.
     density: AtomicU8,
     /// Right-most leaf, if the latest inserts appear to be in key order; otherwise 0.
     pub(crate) append_leaf: AtomicU32,
+}
+
+/// The lock on the shape of a tree. Operations that add or remove pages, or that change links or internal pages, are
+/// methods of this type, so they cannot run without the lock.
+pub(crate) struct StructureLock<'a> {
+    tree: &'a Tree,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl Deref for StructureLock<'_> {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        self.tree
+    }
 }
 
 /// Identifies a node by its key, followed by its data in non-unique trees. ESE: bookmark.
@@ -98,6 +114,11 @@ impl Tree {
             density: AtomicU8::new(100),
             append_leaf: AtomicU32::new(0),
         }
+    }
+
+    /// Locks the shape of the tree. Waits for other threads that change it.
+    pub(crate) fn lock_structure(&self) -> StructureLock<'_> {
+        StructureLock { tree: self, _held: self.structure.lock() }
     }
 
     /// Sets the percentage to which inserts in key order fill a page. Values out of range, which a damaged catalog

@@ -40,7 +40,7 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
         let key = PageKey { file: tree.file.file_id, page: *number };
         tree.file.cache.install_image(key, bytes, tree.file.log.tail(), LogPosition::MIN)?;
     }
-    let _structure = tree.structure.lock();
+    let _structure = tree.lock_structure();
     let space = SpaceLock::new(&tree.file);
     let trees = space.prepare(tree.root, 1)?;
     let (file, shape): (&Arc<_>, _) = (&tree.file, tree.identity());

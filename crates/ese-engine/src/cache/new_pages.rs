@@ -1,15 +1,15 @@
 //! Writes of new pages that bypass the cache, in large transfers.
 //!
-//! The pages have no frame, no deltas and no log record. The rules of [`write_back`](super::write_back) therefore do
+//! The pages have no frame, no deltas and no log record. The rules of [`write`](mod@super::write) therefore do
 //! not apply to them. The caller makes the pages durable before a log record refers to them.
 
 use ese_format::PageNumber;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::in_flight::InFlightCounter;
 use super::load_buffers::LoadBuffers;
 use super::{AttachedFileId, Cache};
+use crate::cache::shared::InFlightCounter;
 use crate::{Error, Result};
 
 /// Pending writes, and their buffers, for one writer of new pages.
@@ -60,7 +60,7 @@ impl Cache {
         let Some(_active) = attached.in_flight.enter() else {
             return Err(Error::Usage(format!("{} is being detached", attached.file.path().display())));
         };
-        let count = (buffer.len() / self.page_size.bytes()) as u32;
+        let count = (buffer.len() / self.page_size().bytes()) as u32;
         let pages = (0..count).map(|index| first.plus(index));
         debug_assert!(
             !pages.clone().any(|page| self.resident(super::PageKey { file, page }).is_some()),
@@ -82,7 +82,7 @@ impl Cache {
         };
         attached.file.submit(vec![Transfer {
             kind: TransferKind::Write,
-            offset: self.page_size.offset_of(first),
+            offset: self.page_size().offset_of(first),
             buffer,
             reason: IoReason::BulkLoad,
             done: Box::new(done),

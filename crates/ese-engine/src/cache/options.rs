@@ -79,6 +79,7 @@ impl CacheOptions {
 }
 
 /// Limits in pages, derived from [`CacheOptions`].
+#[derive(Clone, Copy)]
 pub(super) struct CacheLimits {
     /// Number of frames.
     pub frames: usize,

@@ -1,48 +1,42 @@
-//! The page cache: its components, attaching and detaching files, counters.
+//! The page cache: its parts, attaching and detaching files, counters.
+//!
+//! Redo buffers changes of pages that are not in memory: a page that was changed in the log is read only when a session
+//! needs it or when it must be written. InnoDB calls this a change buffer.
 
-use crossbeam_utils::CachePadded;
-use ese_format::{LogPosition, PageSize};
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ops::{Deref, Range};
+
+use ese_format::{LogPosition, PageNumber, PageSize};
+use jetcell_sync::atomic::Ordering;
 use jetcell_sync::thread::JoinHandle;
-use jetcell_sync::{Arc, Mutex, OnceLock};
-use jetcell_vfs::{Clock, File};
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::File;
 
-use super::cache_inner::CacheInner;
 use super::deltas::DeltaStore;
-use super::frame::Frame;
-use super::frame_memory::FrameMemory;
 use super::options::CacheLimits;
-use super::page_table::PageTable;
-use super::retained_run::RetainedRun;
-use super::transfer_buffers::TransferBuffers;
-use super::{AttachedFileId, CacheCounters, CacheOptions, WriteAhead};
+use super::read::fetch::PageReader;
+use super::{AttachedFileId, CacheCounters, CacheOptions, MemoryGrant, PageKey, PinnedPage, WriteAhead};
+use crate::cache::shared::{CacheInner, FrameMemory, TransferBuffers};
 use crate::events::EventReporter;
 use crate::{Error, InstanceFailure, Result};
 
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
+///
+/// The cache dereferences to its `PageReader`, which is built on the frame supply, which in turn owns the resident
+/// pages and the page writer.
 #[repr(align(128))]
 pub struct Cache {
-    pub(super) page_size: PageSize,
-    pub(super) limits: CacheLimits,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) shared: Arc<CacheInner>,
-    pub(super) page_table: PageTable,
-    pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
-    /// Number of `frames` that have ever been used.
-    pub(super) used_frames: AtomicUsize,
-    /// Logical time for the replacement policy: the number of pages read so far. It does not depend on a clock, and
-    /// does not advance while no page is evicted.
-    pub(super) now: CachePadded<AtomicU64>,
-    pub(super) samples: CachePadded<AtomicU64>,
-    pub(super) sweep_hand: AtomicUsize,
-    /// Dirty frames that would have been evicted if they had been clean.
-    pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
-    pub(super) refilling: AtomicBool,
-    /// Page copies that are waiting for the waypoint.
-    pub(super) retained_runs: Mutex<Vec<RetainedRun>>,
+    reader: PageReader,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
+}
+
+impl Deref for Cache {
+    type Target = PageReader;
+
+    fn deref(&self) -> &PageReader {
+        &self.reader
+    }
 }
 
 impl Cache {
@@ -50,32 +44,16 @@ impl Cache {
     pub fn new(options: CacheOptions) -> Arc<Cache> {
         let limits = CacheLimits::new(&options);
         let page_bytes = options.page_size.bytes();
+        let shared = Arc::new(CacheInner::new(
+            options.page_size,
+            FrameMemory::new(page_bytes, limits.frames),
+            TransferBuffers::new(page_bytes, limits.transfer_pages),
+            DeltaStore::new(page_bytes, limits.frames, limits.delta_frames, limits.delta_slack * page_bytes),
+        ));
         Arc::new(Cache {
-            page_size: options.page_size,
-            clock: options.clock,
-            shared: Arc::new(CacheInner::new(
-                options.page_size,
-                FrameMemory::new(page_bytes, limits.frames),
-                TransferBuffers::new(page_bytes, limits.transfer_pages),
-                DeltaStore::new(
-                    page_bytes,
-                    limits.frames,
-                    limits.delta_frames,
-                    limits.delta_slack * page_bytes,
-                ),
-            )),
-            page_table: PageTable::new(limits.history),
-            frames: (0..limits.frames).map(|_| OnceLock::new()).collect(),
-            used_frames: AtomicUsize::new(0),
-            now: CachePadded::new(AtomicU64::new(1)),
-            samples: CachePadded::new(AtomicU64::new(options.seed)),
-            sweep_hand: AtomicUsize::new(0),
-            write_candidates: CachePadded::default(),
-            refilling: AtomicBool::new(false),
-            retained_runs: Mutex::default(),
+            reader: PageReader::new(shared, limits, options.clock, options.seed),
             cleaner: Mutex::default(),
             max_bytes: (limits.frames + limits.transfer_pages + limits.delta_slack) * page_bytes,
-            limits,
         })
     }
 
@@ -87,7 +65,7 @@ impl Cache {
 
     /// Returns the page size of all files.
     pub fn page_size(&self) -> PageSize {
-        self.page_size
+        self.shared.page_size
     }
 
     /// Attaches a file. Its pages are written according to the rules of `wal`.
@@ -132,8 +110,8 @@ impl Cache {
         // writers find the file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
-        self.drop_retained(&attached);
-        self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
+        self.supply().writer().drop_retained(&attached);
+        self.page_table().remove_pages(&attached, &self.shared.deltas, |_| true);
         // A read-ahead may have started in the meantime.
         attached.in_flight.wait();
         self.shared.remove_file(file);
@@ -167,48 +145,92 @@ impl Cache {
         self.shared.fail(failure);
     }
 
-    /// Returns the number of frames that can be used without an eviction.
-    pub(super) fn available(&self) -> usize {
-        self.shared.free_count() + self.limits.frames
-            - self.used_frames.load(Ordering::Relaxed).min(self.limits.frames)
+    /// Performs one bounded step of the page cleaner. It evicts clean pages and starts writes of dirty pages until
+    /// enough frames are available. Returns the number of pages that it evicted or started to write.
+    pub fn clean_step(&self) -> Result<usize> {
+        self.supply().clean_step()
     }
 
-    pub(super) fn used_frames(&self) -> usize {
-        self.used_frames.load(Ordering::Acquire).min(self.limits.frames)
+    /// Returns true if the page can be evicted without a write.
+    pub(crate) fn can_evict(&self, page: &PinnedPage) -> bool {
+        !self.residents().must_be_written(page.frame())
+    }
+
+    /// Gives available frames to deltas if deltas need them.
+    pub(crate) fn reserve_delta_memory(&self) {
+        self.supply().reserve_delta_memory();
+    }
+
+    /// Grants at most `bytes` of memory. Only frames that have never been used are granted, so no page is evicted.
+    ///
+    /// Together, all grants use at most half of the frames, so that concurrent recoveries still have frames for their
+    /// pages. Until the grant is dropped, the admission budget does not limit evictions with deltas.
+    pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
+        MemoryGrant::new(&self.shared, self.residents().pool(), bytes, self.limits.frames / 2)
+    }
+
+    /// Returns true if [`Cache::buffer_change`] can ever succeed.
+    pub(crate) fn buffers_changes(&self) -> bool {
+        self.shared.deltas.is_enabled()
+    }
+
+    /// Buffers the changes that the log records at `positions` make to a page that is not in memory. The changes are
+    /// applied when the page is read.
+    ///
+    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas`
+    /// are encoded with [`PageDelta::encode_for_unread`](crate::cache::PageDelta::encode_for_unread). Returns false if the
+    /// page is in memory, or if there is no room for the deltas.
+    pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, deltas: &[u8]) -> bool {
+        self.reserve_delta_memory();
+        self.shared.find_file(key.file).is_some_and(|attached| {
+            self.page_table().buffer_change(key, &attached, &self.shared.deltas, positions, deltas)
+        })
+    }
+
+    /// Removes pages that are no longer part of the database from the cache, together with their changes.
+    ///
+    /// `wanted` returns true for the pages to remove, all of which are within `ranges`. Until such a page is created
+    /// again, it reads as an unused page. Must not be called with a latch held, nor while another thread changes
+    /// these pages.
+    pub(crate) fn drop_pages(
+        &self,
+        file: AttachedFileId,
+        ranges: &[(u32, u32)],
+        wanted: impl Fn(PageNumber) -> bool,
+    ) -> Result<()> {
+        let attached = self.shared.file(file)?;
+        ranges.iter().for_each(|(first, last)| attached.released.add(*first, *last));
+        if self.page_table().remove_pages(&attached, &self.shared.deltas, wanted) {
+            // Page writes must complete before the caller changes the file.
+            attached.in_flight.wait();
+        }
+        Ok(())
+    }
+
+    /// Returns true if all of these pages were returned to the file system since the file was attached, and are still
+    /// unused.
+    pub(crate) fn are_released(&self, file: AttachedFileId, first: u32, last: u32) -> bool {
+        self.shared.find_file(file).is_some_and(|attached| attached.released.contains(first, last))
     }
 
     /// Returns all counters. They are read one by one while the cache is in use, so they are not an atomic snapshot.
     pub fn counters(&self) -> CacheCounters {
-        let counters = &self.shared.counters;
-        let (requests, hits) = self.page_table.counts();
-        let used = self.used_frames();
+        let (requests, hits) = self.page_table().counts();
+        let used = self.residents().pool().used();
         let dirty = self.shared.dirty.load(Ordering::Relaxed);
         let resident = self.shared.frame_memory.taken() + self.shared.transfer_buffers.pages();
         let deltas = &self.shared.deltas;
         CacheCounters {
             requests,
             hits,
-            faults: counters.faults.get(),
-            prereads: counters.prereads.get(),
-            preread_stalls: counters.preread_stalls.get(),
-            prereads_unused: counters.prereads_unused.get(),
-            fault_stalls: counters.fault_stalls.get(),
-            evictions: counters.evictions.get(),
-            delta_evictions: counters.delta_evictions.get(),
-            written_checkpoint: counters.written_checkpoint.get(),
-            written_eviction: counters.written_eviction.get(),
-            written_flush: counters.written_flush.get(),
-            coalesced_written: counters.coalesced_written.get(),
-            coalesced_read: counters.coalesced_read.get(),
-            bits_repaired: counters.bits_repaired.get(),
-            read_retries: counters.read_retries.get(),
             frames: self.limits.frames as u64,
-            available: self.available() as u64,
+            available: self.residents().pool().available() as u64,
             dirty: dirty as u64,
             evicted_dirty: deltas.evicted_pages() as u64,
             clean: used.saturating_sub(self.shared.free_count() + deltas.frames() + dirty) as u64,
-            resident_bytes: (resident * self.page_size.bytes() + deltas.bytes()) as u64,
+            resident_bytes: (resident * self.shared.page_size.bytes() + deltas.bytes()) as u64,
             max_bytes: self.max_bytes as u64,
+            ..self.shared.counters.totals()
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::btree::OpenTrees;
 pub(crate) struct SystemTables {
     /// The trees of the database.
     pub trees: Arc<OpenTrees>,
-    /// Serialises changes to definitions. Acquired before `Tree::structure`.
+    /// Serialises changes to definitions. Acquired before the structure lock of a tree.
     pub changing: Mutex<()>,
 }
 

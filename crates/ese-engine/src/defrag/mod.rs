@@ -7,7 +7,7 @@
 //! consecutive pages. ESE: `OLD2`.
 //!
 //! Invariants:
-//! - A step is bounded: it processes at most [`LEAVES_PER_STEP`](defragmentation::LEAVES_PER_STEP) leaves. Cleanup is
+//! - A step is bounded: it processes at most [`LEAVES_PER_STEP`](defrag_pass::LEAVES_PER_STEP) leaves. Cleanup is
 //!   paused during a step and therefore cannot remove the tree that is being processed.
 //! - Each merge and each move is one logged group ([`crate::pages::merge`], [`crate::pages::page_move`]). It is
 //!   therefore repeated by redo and on database copies. The data that a snapshot sees does not change.
@@ -15,12 +15,12 @@
 //!   is retried.
 //! - An interrupted pass resumes from its stored state in the table `MSysDefrag2` or `MSysOLD2`.
 
-mod defragmentation;
+mod defrag_pass;
 mod layout_queue;
 mod options;
 mod state;
 
-pub(crate) use self::defragmentation::Defragmentation;
+pub(crate) use self::defrag_pass::DefragPass;
 pub use self::options::{DefragKind, DefragOptions};
 pub use self::state::DefragProgress;
-pub(crate) use self::state::{DefragPosition, DefragState, DefragStateStore, QueuedTree};
+pub(crate) use self::state::{DefragPosition, DefragState, QueuedTree};

@@ -3,9 +3,7 @@
 use jetcell_sync::Arc;
 
 use crate::Result;
-use crate::pace::MaintenanceThrottle;
-use crate::scan::MaintenanceTurn;
-use crate::window::MaintenanceWindow;
+use crate::task::{MaintenanceThrottle, MaintenanceTurn, MaintenanceWindow, TaskSchedule};
 
 /// How online defragmentation rearranges a tree's leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,5 +47,14 @@ impl DefragOptions {
     /// [`crate::Error::Usage`] if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         self.throttle.check()
+    }
+
+    pub(crate) fn schedule(&self) -> TaskSchedule {
+        TaskSchedule {
+            throttle: self.throttle.clone(),
+            window: self.window,
+            turn: self.turn.clone(),
+            single_pass: self.single_pass,
+        }
     }
 }

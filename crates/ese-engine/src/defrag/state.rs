@@ -2,8 +2,8 @@
 
 use ese_format::TreeId;
 
-use crate::Result;
 use crate::events::DefragReport;
+use crate::task::{TaskProgress, TaskStatus};
 
 /// Progress of online defragmentation since the database was attached.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +30,12 @@ pub struct DefragProgress {
     pub skipped: u64,
     /// Reason why the last step failed, or `None` if it succeeded. A failed step is retried.
     pub failure: Option<String>,
+}
+
+impl TaskProgress for DefragProgress {
+    fn status(&mut self) -> TaskStatus<'_> {
+        TaskStatus { running: &mut self.running, failure: &mut self.failure }
+    }
 }
 
 /// A position within a defragmentation pass.
@@ -71,12 +77,4 @@ pub(crate) struct DefragState {
     pub position: Option<DefragPosition>,
     /// Trees waiting for a sequential layout, sorted by id. The first tree is the one in progress.
     pub queue: Vec<QueuedTree>,
-}
-
-/// Loads and stores the defragmentation state in the database.
-pub(crate) trait DefragStateStore: Send + Sync {
-    /// Returns the most recently stored state.
-    fn load(&self) -> Result<Option<DefragState>>;
-    /// Stores the state.
-    fn save(&self, state: &DefragState) -> Result<()>;
 }

@@ -186,7 +186,7 @@ impl Instance {
             let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages, double_write };
             let database = self.core.attach(opened, log_id);
             database.file.update_header(|_| {})?;
-            if self.options.waypoint_latency > 0 {
+            if self.options.log.waypoint_latency > 0 {
                 // A generation may have begun before the header could name it.
                 self.core.log().name_generation()?;
             }

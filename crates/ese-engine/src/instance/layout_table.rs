@@ -5,12 +5,13 @@ use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
 
 use super::Instance;
-use super::state_table::{StateTable, date_time, number, unix_ms};
+use super::state_table::{StateTable, date_time, named_numbers, number, number_value, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragPosition, DefragState, DefragStateStore, QueuedTree};
+use crate::defrag::{DefragPosition, DefragState, QueuedTree};
 use crate::events::DefragReport;
 use crate::table::{ColumnDefinition, TableDefinition};
+use crate::task::StateStore;
 
 /// Stores the queue for a sequential layout in the table `MSysOLD2`.
 #[doc(alias = "MSysOLD2")]
@@ -39,11 +40,7 @@ fn tree(value: &Value) -> TreeId {
     TreeId(u32::try_from(number(value)).unwrap_or_default())
 }
 
-fn number_value(number: u64) -> Value {
-    Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-impl DefragStateStore for LayoutTable {
+impl StateStore<DefragState> for LayoutTable {
     fn load(&self) -> Result<Option<DefragState>> {
         let [table, visited, freed, merges, moves] = NUMBERS;
         let records =
@@ -86,7 +83,7 @@ impl DefragStateStore for LayoutTable {
                 queued.partial_merges,
                 queued.pages_moved,
             ];
-            let mut values: Vec<(&str, Value)> = NUMBERS.into_iter().zip(numbers.map(number_value)).collect();
+            let mut values = named_numbers(NUMBERS, numbers);
             values.push((TIMES[0], queued.began_unix_ms.map_or(Value::Null, date_time)));
             values.push((TIMES[1], date_time(queued.updated_unix_ms)));
             let key = Some(&queued.key).filter(|key| !key.is_empty());

@@ -1,22 +1,21 @@
-//! Scans of the instance's databases, and the table that stores their progress.
+//! Starts and stops the scans and the defragmentation of the instance's databases.
 
 use std::time::Duration;
 
-use ese_format::PageNumber;
-use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
 
 use super::Instance;
-use super::state_table::StateTable;
+use super::defrag_table::DefragTable;
+use super::layout_table::LayoutTable;
+use super::scan_table::ScanTable;
 use crate::Result;
 use crate::database::Database;
-use crate::events::PassReport;
-use crate::pace::MaintenanceThrottle;
-use crate::scan::{ScanOptions, ScanProgressStore};
-use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
+use crate::defrag::{DefragKind, DefragOptions, DefragPass, DefragState};
+use crate::scan::{ScanOptions, ScanPass, ScanState};
+use crate::task::{MaintenancePass, MaintenanceTask, MaintenanceThrottle, StateStore};
 
-/// Minimum pause after a scan step that failed.
-const SCAN_RETRY: Duration = Duration::from_millis(100);
+/// Minimum pause after a step that failed.
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Starts a continuous checksum scan of a database. The scan runs pass after pass, with `pause` after each read,
@@ -44,29 +43,42 @@ impl Instance {
         if options.zero || options.keep_progress {
             self.core.check_writable()?;
         }
-        let keeper = options.keep_progress.then(|| -> Box<dyn ScanProgressStore> {
-            Box::new(ProgressTable(StateTable::new(self, database, definition())))
-        });
-        self.begin_scan(database, options, keeper)
+        let store = options
+            .keep_progress
+            .then(|| -> Box<dyn StateStore<ScanState>> { Box::new(ScanTable::new(self, database)) });
+        self.begin_scan(database, options, store)
     }
 
     fn begin_scan(
         &self,
         database: &Arc<Database>,
         options: ScanOptions,
-        keeper: Option<Box<dyn ScanProgressStore>>,
+        store: Option<Box<dyn StateStore<ScanState>>>,
     ) -> Result<bool> {
-        let pause = options.throttle.pause.max(SCAN_RETRY);
-        if !database.scan.begin(options, keeper)? {
+        let schedule = options.schedule();
+        let pause = schedule.throttle.pause;
+        if !database.scan.begin(schedule, |host| ScanPass::new(host, options, store))? {
             return Ok(false);
         }
-        if self.options.threads {
-            let database = Arc::downgrade(database);
-            // The scan reports a failed step as an event and in its progress information.
-            let step = move || database.upgrade()?.scan.step().unwrap_or(Some(pause));
-            self.background.repeat_after("scan", step);
-        }
+        self.repeat_task("scan", database, pause, |database| &database.scan);
         Ok(true)
+    }
+
+    /// Runs the steps of a maintenance task in the background, if the instance has threads.
+    pub(super) fn repeat_task<P: MaintenancePass + 'static>(
+        &self,
+        name: &str,
+        database: &Arc<Database>,
+        pause: Duration,
+        task: impl Fn(&Database) -> &MaintenanceTask<P> + Send + 'static,
+    ) {
+        if !self.options.background.has_threads() {
+            return;
+        }
+        let (database, retry_pause) = (Arc::downgrade(database), pause.max(MIN_RETRY_PAUSE));
+        // The task reports a failed step as an event and in its progress information.
+        let step = move || task(&*database.upgrade()?).step().unwrap_or(Some(retry_pause));
+        self.background.repeat_after(name, step);
     }
 
     /// Stops the scan of a database, and stores its progress if the options request it. Returns within milliseconds,
@@ -75,86 +87,37 @@ impl Instance {
         database.scan.stop();
         self.background.wake();
     }
-}
 
-/// Key column of the table's only record.
-const KEY: &str = "Id";
-
-/// Names of the columns. `Page` is the next page, or 0 when the pass is complete. Times are in milliseconds since
-/// 1970 UTC.
-const COLUMNS: [&str; 12] = [
-    "Page",
-    "Zeroing",
-    "Began",
-    "Seconds",
-    "Invocations",
-    "Pages",
-    "BadChecksums",
-    "Uninitialized",
-    "Unchanged",
-    "UnusedZeroed",
-    "Used",
-    "Zeroed",
-];
-
-fn definition() -> TableDefinition {
-    let mut columns = vec![ColumnDefinition::new(KEY, ColumnType::Long)];
-    columns.extend(COLUMNS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
-    TableDefinition {
-        name: "MSysDatabaseMaintenance".to_string(),
-        columns,
-        indexes: vec![IndexDefinition::new("ById", &[KEY]).primary()],
-        ..TableDefinition::default()
-    }
-}
-
-/// Stores the progress of a scan in a table of its database. ESE has a table with the same name.
-#[doc(alias = "MSysDatabaseMaintenance")]
-struct ProgressTable(StateTable);
-
-impl ScanProgressStore for ProgressTable {
-    fn load(&self) -> Result<Option<(PassReport, PageNumber)>> {
-        let Some(values) = self.0.load(COLUMNS)? else { return Ok(None) };
-        let number = |value| if let Value::LongLong(stored) = value { stored.max(0) } else { 0 };
-        let [page, zeroing, began, counts @ ..] = values.map(number);
-        let [seconds, invocations, pages, bad, uninitialized, unchanged, unused_zeroed, used, zeroed] =
-            counts.map(|count| count as u64);
-        let pass = PassReport {
-            zeroing: zeroing != 0,
-            began_unix_ms: began,
-            seconds,
-            invocations,
-            pages,
-            bad,
-            uninitialized,
-            unchanged,
-            unused_zeroed,
-            used,
-            records_zeroed: zeroed & u64::from(u32::MAX),
-            chunks_zeroed: zeroed >> 32,
-            ..PassReport::default()
-        };
-        Ok(u32::try_from(page).ok().and_then(PageNumber::new).map(|next| (pass, next)))
+    /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
+    /// instance is shut down. Returns `false` if this kind of defragmentation is already running.
+    ///
+    /// Returns an error if the options are invalid, if the instance refuses changes, or if the stored state cannot be
+    /// read.
+    #[doc(alias = "JetDefragment")]
+    pub fn start_defragmentation(&self, database: &Arc<Database>, options: DefragOptions) -> Result<bool> {
+        options.check()?;
+        self.core.check_writable()?;
+        let store = options.keep_progress.then(|| -> Box<dyn StateStore<DefragState>> {
+            match options.kind {
+                DefragKind::Compaction => Box::new(DefragTable::new(self, database)),
+                DefragKind::SequentialLayout => Box::new(LayoutTable::new(self, database)),
+            }
+        });
+        let (kind, schedule) = (options.kind, options.schedule());
+        let (pause, tables) = (schedule.throttle.pause, database.system.clone());
+        let task = database.defragmentation(kind);
+        if !task.begin(schedule, |host| DefragPass::new(host, tables, options, store))? {
+            return Ok(false);
+        }
+        self.repeat_task("defrag", database, pause, move |database| database.defragmentation(kind));
+        Ok(true)
     }
 
-    fn save(&self, pass: &PassReport, next: Option<PageNumber>) -> Result<()> {
-        let values = [
-            next.map_or(0, |page| u64::from(page.get())),
-            u64::from(pass.zeroing),
-            pass.began_unix_ms.max(0) as u64,
-            pass.seconds,
-            pass.invocations,
-            pass.pages,
-            pass.bad,
-            pass.uninitialized,
-            pass.unchanged,
-            pass.unused_zeroed,
-            pass.used,
-            pass.chunks_zeroed << 32 | pass.records_zeroed & u64::from(u32::MAX),
-        ];
-        let values = values.map(|value| Value::LongLong(i64::try_from(value).unwrap_or(i64::MAX)));
-        let mut row: Vec<(&str, Value)> = COLUMNS.into_iter().zip(values).collect();
-        row.push((KEY, Value::Long(1)));
-        self.0.save(&row)
+    /// Stops all defragmentation of a database after the current steps, and stores the state if the options request
+    /// it.
+    #[doc(alias = "JET_bitDefragmentBatchStop")]
+    pub fn stop_defragmentation(&self, database: &Database) {
+        database.stop_defragmentation();
+        self.background.wake();
     }
 }

@@ -6,13 +6,13 @@
 mod attachment;
 mod background;
 mod backup;
-mod defragmentation;
-mod freeze;
+mod defrag_table;
 mod layout_table;
 mod listener;
 mod maintenance;
 mod release_space;
 mod replay_end;
+mod scan_table;
 mod state_table;
 
 use jetcell_sync::Arc;
@@ -76,11 +76,15 @@ impl Instance {
     /// database that was not detached before the crash is missing. After an error, nothing is changed, except that
     /// recovery may already have redone page changes.
     pub fn open(mut options: InstanceOptions) -> Result<Arc<Instance>> {
-        options.check()?;
+        options.log.check()?;
         let lock = options.lock()?;
         let began = options.vfs.clock().monotonic();
-        let core =
-            Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
+        let core = Core::new(
+            options.vfs.clone(),
+            options.open_cache()?,
+            options.version_store_bytes,
+            options.reporter(),
+        );
         core.events.report(EventKind::InstanceStarting);
         options.vfs = core.vfs.clone();
         let clock = options.vfs.clock();
@@ -94,20 +98,24 @@ impl Instance {
             })?;
         opened.checkpoint_file.reserve().inspect_err(|_| core.abandon())?;
         let checkpointer = Checkpointer {
-            depth: options.checkpoint_depth,
+            depth: options.checkpoint.depth,
             file: opened.checkpoint_file,
             signature: opened.signature,
-            circular: options.circular,
+            circular: options.log.circular,
         };
         *core.checkpoint.lock() = opened.checkpoint;
-        if options.circular {
+        if options.log.circular {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
             // Without threads, no page can be repaired while a session waits.
             pages: Arc::new(PageExchange::new(
                 core.clone(),
-                if options.threads { options.page_repair_wait } else { Duration::ZERO },
+                if options.background.has_threads() {
+                    options.copies.page_repair_wait
+                } else {
+                    Duration::ZERO
+                },
             )),
             core,
             checkpointer: Arc::new(checkpointer),
@@ -116,12 +124,12 @@ impl Instance {
             numbers: Arc::default(),
             attaching: Mutex::default(),
             recovery: opened.summary,
-            background: BackgroundWork::new(options.workers.clone()),
+            background: BackgroundWork::new(options.background.shared().cloned()),
             closed: AtomicBool::new(false),
             options,
             _lock: lock,
         });
-        if instance.options.threads {
+        if instance.options.background.has_threads() {
             instance.start_background();
         }
         let seconds = clock.monotonic().saturating_sub(began).as_secs_f64();
@@ -222,7 +230,7 @@ impl Instance {
         })])?;
         self.core.log().flush(end.1)?;
         self.checkpointer.write(&self.core, end.0)?;
-        if self.options.circular {
+        if self.options.log.circular {
             self.core.log().truncate_below(end.0.generation)?;
         }
         self.core.log().close()?;

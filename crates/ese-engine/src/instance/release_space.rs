@@ -80,7 +80,7 @@ impl Instance {
         database: &Arc<Database>,
         work: impl FnOnce(u64, &SpaceLock<'_>) -> Result<T>,
     ) -> Result<T> {
-        if self.options.waypoint_latency > 0 {
+        if self.options.log.waypoint_latency > 0 {
             // The log that records the release could be lost. In that case, the pages would be in use again.
             return Err(Error::Usage(
                 "space cannot be returned while the newest log generations could be lost; open the instance \

@@ -2,7 +2,7 @@
 
 use super::Instance;
 use crate::Result;
-use crate::options::InstanceOptions;
+use crate::options::CacheSource;
 use crate::recovery::{RecoverySummary, ReplaySummary, Replayer};
 
 impl Replayer {
@@ -20,7 +20,10 @@ impl Replayer {
     /// The second result describes what was rolled back. It is empty if the log ended cleanly.
     pub fn finish(self) -> Result<(ReplaySummary, RecoverySummary)> {
         self.check_complete()?;
-        let options = InstanceOptions { shared_cache: None, ..self.options().clone() };
+        let mut options = self.options().clone();
+        if let CacheSource::Shared(_) = options.cache {
+            options.cache = CacheSource::default();
+        }
         let replayed = self.stop()?;
         if replayed.attached.is_empty() {
             return Ok((replayed, RecoverySummary::default()));

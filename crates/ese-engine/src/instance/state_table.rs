@@ -27,6 +27,19 @@ pub(super) fn unix_ms(value: &Value) -> Option<i64> {
     }
 }
 
+/// Converts a number for a column. Numbers out of range become the largest number.
+pub(super) fn number_value(number: u64) -> Value {
+    Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Pairs the names of columns with their numbers.
+pub(super) fn named_numbers<const N: usize>(
+    names: [&'static str; N],
+    numbers: [u64; N],
+) -> Vec<(&'static str, Value)> {
+    names.into_iter().zip(numbers.map(number_value)).collect()
+}
+
 /// Returns the number in a column, or 0 if the column holds no number.
 pub(super) fn number(value: &Value) -> u64 {
     match value {

@@ -17,13 +17,13 @@
 //!   unreadable 1F             only in the replacement for an unreadable file: newest generation when replaced
 //! ```
 //!
-//! Logs are retained for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`]
+//! Logs are retained for a copy until it needs a generation that is more than [`CopyOptions::lag_limit`]
 //! generations older than the newest one. At that point, the copy is cut off. An unreadable file retains all logs for
 //! the same number of generations, counted from the time when it was first found unreadable. It is replaced by a
 //! registration that stores the newest generation at that time, so the limit does not restart with each process. At
 //! its next contact, the copy replaces this registration with its own.
 //!
-//! [`InstanceOptions::copy_lag_limit`]: crate::InstanceOptions::copy_lag_limit
+//! [`CopyOptions::lag_limit`]: crate::CopyOptions::lag_limit
 
 use std::path::{Path, PathBuf};
 

@@ -28,7 +28,7 @@ pub struct LogStreamOptions {
     /// Maximum number of generations that a copy may lag. No logs are retained for a copy that lags more.
     pub copy_lag_limit: u32,
     /// Number of newest generations whose changes must not be written to pages yet; see
-    /// [`InstanceOptions::waypoint_latency`](crate::InstanceOptions::waypoint_latency).
+    /// [`LogOptions::waypoint_latency`](crate::LogOptions::waypoint_latency).
     pub waypoint_latency: u32,
     /// Whether recovery may proceed if the newest generations are missing.
     pub accept_lost_logs: bool,

@@ -28,6 +28,6 @@ pub use log_options::{LogCounters, LogListener, LogStreamOptions};
 pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};
 pub use reader::{LogReader, LogTail, PositionedRecord};
 pub use record_batch::RecordBatch;
+pub use stream::LogStream;
 pub(crate) use stream::WakeCallback;
-pub use stream::{AppendedRange, LogStream};
 pub use transaction_numbers::TransactionNumbers;

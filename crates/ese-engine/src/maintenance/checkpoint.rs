@@ -150,7 +150,7 @@ mod tests {
     use crate::cache::{Cache, CacheOptions};
     use crate::log::{LogNames, LogReader};
     use crate::transaction::ActiveTransaction;
-    use crate::{DatabaseOptions, Instance, InstanceOptions};
+    use crate::{BackgroundThreads, DatabaseOptions, Instance, InstanceOptions};
 
     const SIZE: PageSize = PageSize::KIB_4;
 
@@ -161,8 +161,9 @@ mod tests {
         }
         let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, vfs.clock()));
         let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-        (options.threads, options.circular, options.log_file_size) = (false, true, 64 << 10);
-        options.checkpoint_depth = depth;
+        (options.background, options.log.circular, options.log.file_size) =
+            (BackgroundThreads::None, true, 64 << 10);
+        options.checkpoint.depth = depth;
         Instance::open(options).unwrap()
     }
 

@@ -13,7 +13,7 @@ use crate::btree::tests::create_tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::session::tests::{RECORDS, TreeFixture};
 use crate::transaction::ActiveTransaction;
-use crate::{DatabaseOptions, Instance, InstanceOptions};
+use crate::{BackgroundThreads, DatabaseOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
 
@@ -23,7 +23,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
     disk.create_directory(Path::new("/log")).unwrap();
     let cache = Cache::new(CacheOptions::new(256 << 12, PageSize::KIB_4, disk.clock()));
     let mut options = InstanceOptions::with_cache(disk, "/log".into(), cache);
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     options.version_store_bytes = bytes;
     let instance = Instance::open(options).unwrap();
     let db = instance.create_database(Path::new("/log/full.edb"), &DatabaseOptions::default()).unwrap();

@@ -102,7 +102,7 @@ impl Attacher {
         }
         let logged = decode_path(&record.path);
         let vfs = &*self.options.vfs.clone();
-        let path = self.options.database_paths.resolve(vfs, &logged, record.signature);
+        let path = self.options.recovery.database_paths.resolve(vfs, &logged, record.signature);
         let io_error = |e: std::io::Error| Error::io(&path, &e);
         if !vfs.exists(&path).map_err(io_error)? {
             let mut header = DatabaseHeader::for_new_database(
@@ -191,7 +191,7 @@ impl Attacher {
 
     /// Returns an error if a missing database is still attached at this position in the log.
     pub fn check_no_missing_databases(&self) -> Result<()> {
-        if self.options.ignore_missing_databases {
+        if self.options.recovery.ignore_missing_databases {
             return Ok(());
         }
         self.missing.first_key_value().map_or(Ok(()), |(_, error)| Err(error.clone()))
@@ -208,7 +208,7 @@ impl Attacher {
         is_before: impl Fn(&DatabaseHeader) -> bool,
     ) -> Result<()> {
         let logged_path = path.to_string();
-        let path = self.options.database_paths.resolve(&*self.options.vfs, path, signature);
+        let path = self.options.recovery.database_paths.resolve(&*self.options.vfs, path, signature);
         // An id is in use until the detach record of its database is read, even if that database is missing. Records
         // with this id may belong to the missing database.
         match self.core.file_in_log(log_id) {
@@ -370,7 +370,7 @@ impl Attacher {
         if !is_open || lost.0 > lost.1 {
             return Ok(());
         }
-        if !self.options.accept_lost_logs {
+        if !self.options.recovery.accept_lost_logs {
             return Err(Error::CommittedLogsMissing { path: path.to_path_buf(), committed: lost });
         }
         // The newest existing log will be named when the file is opened.
@@ -399,7 +399,7 @@ impl Attacher {
             }
             opened => opened.map_err(io_error)?,
         };
-        if self.options.database_paths.is_empty()
+        if self.options.recovery.database_paths.is_empty()
             && let Some(copy) = self.find_in_log_directory(path, signature)?
         {
             return Err(Error::File { path: path.to_path_buf(), error: FileError::CopyInLogDirectory(copy) });
@@ -408,7 +408,7 @@ impl Attacher {
         // must be durable.
         file.sync(IoReason::DatabaseHeader).map_err(io_error)?;
         let (header, copies) = read_header(&*file)?;
-        check_format(path, &header, self.options.page_size, self.options.recover_newer_formats)?;
+        check_format(path, &header, self.options.page_size, self.options.recovery.accept_newer_formats)?;
         if header.signature != signature {
             return Err(Error::Attachment {
                 path: path.to_path_buf(),
@@ -426,7 +426,7 @@ impl Attacher {
     fn find_in_log_directory(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
-        let beside = self.options.log_directory.join(name);
+        let beside = self.options.log.directory.join(name);
         let io_error = |e: std::io::Error| Error::io(&beside, &e);
         if !vfs.exists(&beside).map_err(io_error)? || vfs.same_file(&beside, path) {
             return Ok(None);

@@ -166,8 +166,8 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<Arc<LogStream>> {
         self.reader.pin_tail(tail)?;
         let file_size = LogStream::existing_file_size(tail);
-        let retained_files = generations_needed(self.options.checkpoint_depth, file_size)
-            + self.options.waypoint_latency as usize;
+        let retained_files = generations_needed(self.options.checkpoint.depth, file_size)
+            + self.options.log.waypoint_latency as usize;
         let log =
             Arc::new(LogStream::resume(LogStreamOptions { retained_files, ..log_options }, tail.clone())?);
         start_log(self.core, log.clone(), listener);
@@ -285,7 +285,7 @@ impl<'a> LogRecovery<'a> {
             self.write_checkpoint(position, &[])?;
             return Ok(self.opened(position, summary));
         }
-        if self.options.waypoint_latency > 0 {
+        if self.options.log.waypoint_latency > 0 {
             // If the generations that contain the cleanup are lost, recovery must read the deletions again.
             self.core.ended.retain_pin(self.core.pins.pin(redo_from), end);
         }
@@ -315,7 +315,7 @@ impl<'a> LogRecovery<'a> {
             }
         }
         cleanup::clean_in_order(self.core)?;
-        let latency = self.options.waypoint_latency;
+        let latency = self.options.log.waypoint_latency;
         while !self.core.ended.is_cleaned() || latency == 0 && !self.core.ended.is_empty() {
             log.flush(log.tail())?;
             cleanup::step(self.core, usize::MAX)?;

@@ -54,7 +54,7 @@ const MAX_REDO_THREADS: usize = 4;
 
 /// Returns the number of threads that replay pages.
 fn redo_threads(options: &InstanceOptions) -> usize {
-    if options.threads {
+    if options.background.has_threads() {
         jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS)
     } else {
         1
@@ -113,30 +113,30 @@ fn open_log_with(
     grant: MemoryGrant,
     memory: usize,
 ) -> Result<OpenedLog> {
-    let directory = &options.log_directory;
+    let directory = &options.log.directory;
     let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-    let names = LogNames::new(directory, options.base_name).with_format_of(&files, options.log_names);
+    let names = LogNames::new(directory, options.log.base_name).with_format_of(&files, options.log.names);
     let log_options = LogStreamOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),
-        file_size: options.log_file_size,
+        file_size: options.log.file_size,
         page_size: options.page_size.get(),
-        circular: options.circular,
-        retained_files: generations_needed(options.checkpoint_depth, options.log_file_size)
-            + options.waypoint_latency as usize,
-        copy_lag_limit: options.copy_lag_limit,
-        waypoint_latency: options.waypoint_latency,
-        accept_lost_logs: options.accept_lost_logs,
+        circular: options.log.circular,
+        retained_files: generations_needed(options.checkpoint.depth, options.log.file_size)
+            + options.log.waypoint_latency as usize,
+        copy_lag_limit: options.copies.lag_limit,
+        waypoint_latency: options.log.waypoint_latency,
+        accept_lost_logs: options.recovery.accept_lost_logs,
         // The files of lost generations may be found later, and must not be confused with new ones.
-        begin_generation: options.begin_generation || options.accept_lost_logs,
+        begin_generation: options.recovery.begin_generation || options.recovery.accept_lost_logs,
     };
     let checkpoint_file = CheckpointFile::new(
         options.vfs.clone(),
-        &options.system_directory,
-        options.base_name,
+        &options.checkpoint.directory,
+        options.log.base_name,
         names.format(),
     );
-    match LogReader::open_with(options.vfs.clone(), names, options.accept_lost_logs)? {
+    match LogReader::open_with(options.vfs.clone(), names, options.recovery.accept_lost_logs)? {
         Some(reader) => {
             let recovery = LogRecovery::new(core, options, Arc::new(reader), checkpoint_file)?;
             recovery.run(log_options, listener, grant, memory)

@@ -75,7 +75,7 @@ pub struct ReplaySummary {
 /// # let [active, passive] = ["active", "passive"].map(|name| root.join(name));
 /// # [&active, &passive].iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
 /// let mut options = InstanceOptions::new(&active)?;
-/// options.log_file_size = 64 << 10;
+/// options.log.file_size = 64 << 10;
 /// let instance = Instance::open(options)?;
 /// let database = instance.create_database(&active.join("data.edb"), &DatabaseOptions::default())?;
 /// instance.detach(&database)?;
@@ -84,7 +84,7 @@ pub struct ReplaySummary {
 /// std::fs::copy(active.join("data.edb"), passive.join("data.edb")).unwrap();
 ///
 /// let mut options = InstanceOptions::new(&passive)?;
-/// options.database_paths.search(&passive);
+/// options.recovery.database_paths.search(&passive);
 /// let mut replayer = Replayer::open(options, &active.join("E00.log"))?;
 /// // From now on, replay each generation of the active engine when it is closed.
 /// instance.attach(&active.join("data.edb"), 256)?;
@@ -126,14 +126,14 @@ impl Replayer {
     /// Prepares to replay a stream, starting with the generation in the file `first`. The databases listed in that
     /// generation's header must be in their state at its beginning, or in a newer state.
     ///
-    /// `options` contains the directory of the checkpoint file ([`InstanceOptions::system_directory`]) and the paths
-    /// of the databases ([`InstanceOptions::database_paths`]). The page size is taken from the log.
+    /// `options` contains the directory of the checkpoint file ([`CheckpointOptions::directory`](crate::CheckpointOptions::directory)) and the paths
+    /// of the databases ([`RecoveryOptions::database_paths`](crate::RecoveryOptions::database_paths)). The page size is taken from the log.
     ///
     /// Returns an error if the file cannot be read or is not a log, or if another instance or replayer uses the
     /// directory. Nothing is changed.
     pub fn open(options: InstanceOptions, first: &Path) -> Result<Replayer> {
         let vfs = options.vfs.clone();
-        let names = LogNames::new(&options.log_directory, options.base_name);
+        let names = LogNames::new(&options.log.directory, options.log.base_name);
         let reader = Arc::new(LogReader::received(vfs.clone(), names.clone()));
         let header = reader.header_at(first)?;
         let page_size = match header.database_page_size {
@@ -144,9 +144,11 @@ impl Replayer {
                 what: format!("its header refers to databases with pages of {size} bytes"),
             })?,
         };
-        let options = InstanceOptions { page_size, recover_newer_formats: true, ..options };
+        let mut options = options.page_size(page_size);
+        options.recovery.accept_newer_formats = true;
         let lock = options.lock()?;
-        let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
+        let core =
+            Core::new(vfs.clone(), options.open_cache()?, options.version_store_bytes, options.reporter());
         let file = vfs.open(first, OpenMode::Read).map_err(|e| Error::io(first, &e))?;
         let log_options = LogStreamOptions {
             vfs: vfs.clone(),
@@ -155,7 +157,7 @@ impl Replayer {
             page_size: page_size.get(),
             circular: false,
             retained_files: 0,
-            copy_lag_limit: options.copy_lag_limit,
+            copy_lag_limit: options.copies.lag_limit,
             waypoint_latency: 0,
             accept_lost_logs: false,
             begin_generation: false,
@@ -165,8 +167,13 @@ impl Replayer {
         let position = LogPosition::new(oldest.0, 1, 0);
         *core.checkpoint.lock() = position;
         let checkpointer = Checkpointer {
-            depth: options.checkpoint_depth,
-            file: CheckpointFile::new(vfs, &options.system_directory, options.base_name, options.log_names),
+            depth: options.checkpoint.depth,
+            file: CheckpointFile::new(
+                vfs,
+                &options.checkpoint.directory,
+                options.log.base_name,
+                options.log.names,
+            ),
             signature: header.signature,
             circular: false,
         };
@@ -243,7 +250,7 @@ impl Replayer {
         let generation = self.reader.header_at(path)?.generation;
         if generation != self.next() {
             return Err(Error::LogMissing {
-                path: self.options.log_directory.clone(),
+                path: self.options.log.directory.clone(),
                 generation: self.next(),
             });
         }
@@ -306,7 +313,7 @@ impl Replayer {
             let list = Attachment::decode_list(&first.attachment_list).unwrap_or_default();
             self.replay.attacher.attach_listed(&list, self.position)?;
         }
-        self.replay.redo.add_undo_infos(infos);
+        self.replay.redo.transactions().add_undo_infos(infos);
         let (position, limit) = (self.position, self.window_bytes);
         let (replay, mut end) = (&mut self.replay, upto);
         let mut window = ReplayWindow::new(limit);
@@ -327,7 +334,7 @@ impl Replayer {
             }
         })?;
         replay.replay(window)?;
-        replay.redo.finish_part();
+        replay.redo.transactions().finish_part();
         replay.report_last();
         self.position = end.max(position);
         Ok(())

@@ -19,15 +19,16 @@
 //! The scan does not verify page structure, or which tree a page belongs to.
 
 mod batch_reader;
+mod check_page;
 pub(crate) mod check_record;
-mod database_scan;
 mod options;
 mod progress;
+mod scan_pass;
 mod zero;
 
-pub(crate) use self::database_scan::{DatabaseScan, ScanProgressStore};
-pub use self::options::{EXTENT_BYTES, MaintenanceTurn, ScanOptions};
-pub use self::progress::{MAX_FINDINGS, PageFlaw, ScanProgress};
+pub use self::options::ScanOptions;
+pub use self::progress::{PageFlaw, ScanProgress};
+pub(crate) use self::scan_pass::{ScanPass, ScanState};
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use ese_format::PageSize;
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Arc;
 
-use crate::cache::AttachedFileId;
-use crate::pace::MaintenanceThrottle;
-use crate::window::MaintenanceWindow;
+use crate::task::{MaintenanceThrottle, MaintenanceTurn, MaintenanceWindow, TaskSchedule};
 use crate::{Error, Result};
 
 /// Size in bytes of one read in Exchange 2013.
@@ -73,29 +71,17 @@ impl ScanOptions {
         self.throttle.check()
     }
 
+    pub(crate) fn schedule(&self) -> TaskSchedule {
+        TaskSchedule {
+            throttle: self.throttle.clone(),
+            window: self.window,
+            turn: self.turn.clone(),
+            single_pass: self.single_pass,
+        }
+    }
+
     pub(super) fn pages_per_batch(&self, size: PageSize) -> usize {
         (self.batch_bytes / size.bytes()).max(1)
-    }
-}
-
-/// Exclusive right to run maintenance, held by one database at a time.
-#[derive(Default)]
-pub struct MaintenanceTurn(Mutex<Option<(usize, AttachedFileId)>>);
-
-impl MaintenanceTurn {
-    /// Acquires the turn if it is free or this database already holds it. `cache` distinguishes instances with
-    /// separate caches.
-    pub(crate) fn acquire(&self, cache: usize, file: AttachedFileId) -> bool {
-        let mut holder = self.0.lock();
-        *holder.get_or_insert((cache, file)) == (cache, file)
-    }
-
-    /// Releases the turn.
-    pub(crate) fn release(&self, cache: usize, file: AttachedFileId) {
-        let mut holder = self.0.lock();
-        if *holder == Some((cache, file)) {
-            *holder = None;
-        }
     }
 }
 
@@ -120,16 +106,5 @@ mod tests {
         }
         let sp1 = ScanOptions { batch_bytes: 320 << 10, ..good };
         assert_eq!((sp1.check().is_ok(), sp1.pages_per_batch(PageSize::KIB_8)), (true, 40));
-    }
-
-    #[test]
-    fn only_one_database_at_a_time_holds_the_maintenance_turn() {
-        let turn = MaintenanceTurn::default();
-        assert!(turn.acquire(1, AttachedFileId(0)) && turn.acquire(1, AttachedFileId(0)));
-        assert!(!turn.acquire(1, AttachedFileId(1)) && !turn.acquire(2, AttachedFileId(0)));
-        turn.release(2, AttachedFileId(0));
-        assert!(!turn.acquire(1, AttachedFileId(1)));
-        turn.release(1, AttachedFileId(0));
-        assert!(turn.acquire(1, AttachedFileId(1)));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use ese_format::PageNumber;
 
 use crate::events::PassReport;
+use crate::task::{TaskProgress, TaskStatus};
 
 /// Maximum number of pages whose findings are stored. Additional bad pages are only counted.
 pub const MAX_FINDINGS: usize = 1000;
@@ -71,6 +72,12 @@ pub struct ScanProgress {
     pub pass: PassReport,
     /// Error from the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Damage to each page, for the first [`MAX_FINDINGS`] bad pages.
+    /// Damage to each page, for the first 1,000 bad pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
+}
+
+impl TaskProgress for ScanProgress {
+    fn status(&mut self) -> TaskStatus<'_> {
+        TaskStatus { running: &mut self.running, failure: &mut self.failure }
+    }
 }

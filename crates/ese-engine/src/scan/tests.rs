@@ -11,15 +11,17 @@ use jetcell_vfs::{
     Clock, CountedVfs, File, FileLayer, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs, VfsLayer,
 };
 
+use super::options::EXTENT_BYTES;
 use super::zero::{log_bytes_of_page, zero_page};
-use super::{EXTENT_BYTES, PageFlaw, ScanOptions};
+use super::{PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
-use crate::pace::MaintenanceThrottle;
+use crate::task::MaintenanceThrottle;
 use crate::transaction::ActiveTransaction;
 use crate::{
-    DatabaseOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection,
+    BackgroundThreads, DatabaseOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions,
+    TornPageProtection,
 };
 
 const DB: &str = "/db/test.edb";
@@ -39,13 +41,11 @@ fn open_with(
         disk.create_directory(Path::new(directory)).unwrap();
     }
     let cache = Cache::new(CacheOptions::new(frames * SIZE.bytes(), SIZE, disk.clock()));
-    let options = InstanceOptions {
-        threads,
-        seed: Some(7),
-        events,
-        torn_page_protection: TornPageProtection::Off,
-        ..InstanceOptions::with_cache(disk, "/log".into(), cache)
-    };
+    let options = InstanceOptions::with_cache(disk, "/log".into(), cache)
+        .background(BackgroundThreads::own_if(threads))
+        .seed(7)
+        .event_sink(events)
+        .torn_page_protection(TornPageProtection::Off);
     let instance = Instance::open(options).unwrap();
     let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     (instance, db)
@@ -342,11 +342,9 @@ fn zeroing_reads_each_page_once() {
     instance.shutdown().unwrap();
     drop(instance);
     let cache = Cache::new(CacheOptions::new(1024 * SIZE.bytes(), SIZE, Vfs::clock(&*counted)));
-    let options = InstanceOptions {
-        threads: false,
-        torn_page_protection: TornPageProtection::Off,
-        ..InstanceOptions::with_cache(counted.clone(), "/log".into(), cache)
-    };
+    let options = InstanceOptions::with_cache(counted.clone(), "/log".into(), cache)
+        .background(BackgroundThreads::None)
+        .torn_page_protection(TornPageProtection::Off);
     let instance = Instance::open(options).unwrap();
     let db = instance.attach(Path::new(DB), 256).unwrap();
     let throttle = MaintenanceThrottle::default();

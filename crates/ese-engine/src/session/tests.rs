@@ -13,7 +13,7 @@ use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
 use crate::transaction::ReadView;
-use crate::{DatabaseOptions, Error, Instance, InstanceOptions, Result};
+use crate::{BackgroundThreads, DatabaseOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
@@ -44,7 +44,7 @@ impl TreeFixture {
         };
         let cache = Cache::new(options);
         let mut options = InstanceOptions::with_cache(faults.clone(), "/log".into(), cache.clone());
-        options.threads = false;
+        options.background = BackgroundThreads::None;
         let instance = Instance::open(options).unwrap();
         let db = instance.create_database(Path::new(PATH), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());

@@ -76,7 +76,7 @@ pub struct DatabaseFile {
     mark: Arc<HeaderGenerations>,
     /// Number of the newest generations that the file does not require. Zero while it is being detached.
     waypoint_latency: AtomicU32,
-    /// Serialises changes to space trees. Acquired after `Tree::structure`.
+    /// Serialises changes to space trees. Acquired after the structure lock of a tree.
     pub(crate) space: Mutex<()>,
     /// Available pages that must not be written bypassing the cache.
     pub(crate) unsettled: UnsettledPages,

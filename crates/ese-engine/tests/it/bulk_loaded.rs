@@ -7,9 +7,9 @@ use std::path::Path;
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    BackupKind, BulkLoad, BulkLoadOptions, ColumnDefinition, CommitMode, Database, DatabaseOptions, Error,
-    Freeze, IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle, PageTimeMismatch, Result,
-    ScanOptions, SeekRelation, Session, TableDefinition,
+    BackgroundThreads, BackupKind, BulkLoad, BulkLoadOptions, ColumnDefinition, CommitMode, Database,
+    DatabaseOptions, Error, Freeze, IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle,
+    PageTimeMismatch, Result, ScanOptions, SeekRelation, Session, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -30,7 +30,7 @@ pub(crate) fn open_on(vfs: Arc<dyn Vfs>, size: PageSize) -> Result<Arc<Instance>
     }
     let cache = Cache::new(CacheOptions::new(256 * size.bytes(), size, vfs.clock()));
     let options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    Instance::open(InstanceOptions { threads: false, seed: Some(1), ..options })
+    Instance::open(options.background(BackgroundThreads::None).seed(1))
 }
 
 pub(crate) fn create(disk: &SimVfs, size: PageSize) -> (Arc<Instance>, Arc<Database>) {

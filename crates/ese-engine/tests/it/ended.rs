@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ese_engine::Database;
 use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::{BackgroundThreads, CacheSource, CommitMode, Error, Instance, Result, Session};
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Condvar, Mutex, mpsc, thread};
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, SimVfs, Vfs, VfsLayer};
@@ -36,9 +36,9 @@ fn commit(instance: &Arc<Instance>, db: &Arc<Database>, key: i32, number: i32, m
 fn a_session_that_outlives_its_instance_cannot_change_the_next_instance() {
     let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, SimVfs::new().clock()));
     let on = |disk: &SimVfs| {
-        let options = options(Arc::new(disk.clone()), 256).0;
-        let instance =
-            Instance::open(InstanceOptions { shared_cache: Some(cache.clone()), ..options }).unwrap();
+        let mut options = options(Arc::new(disk.clone()), 256).0;
+        options.cache = CacheSource::Shared(cache.clone());
+        let instance = Instance::open(options).unwrap();
         let db = create_one(&instance, DATABASES[0]);
         (instance, db)
     };
@@ -83,7 +83,7 @@ fn a_session_that_outlives_its_instance_cannot_commit() {
 #[test]
 fn a_refused_shutdown_leaves_the_background_threads_running() {
     let disk = SimVfs::new();
-    let options = InstanceOptions { threads: true, ..options(Arc::new(disk.clone()), 256).0 };
+    let options = options(Arc::new(disk.clone()), 256).0.background(BackgroundThreads::Own);
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     let mut session = instance.session();
@@ -172,7 +172,7 @@ fn a_dropped_instance_can_be_reopened_at_once() {
     let gate = Arc::<SyncGate>::default();
     let vfs = GatedDisk { disk: disk.clone(), gate: gate.clone() };
     // With this depth, every change starts a checkpoint.
-    let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(vfs), 256).0 };
+    let options = options(Arc::new(vfs), 256).0.background(BackgroundThreads::Own).checkpoint_depth(0);
     let instance = Instance::open(options).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     gate.set(true);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use ese_engine::{
-    BackupKind, CommitMode, Error, Event, EventKind, EventSink, Freeze, Instance, InstanceOptions,
-    PageDamageKind, PageReadOptions,
+    BackupKind, CommitMode, Error, Event, EventKind, EventSink, Freeze, Instance, PageDamageKind,
+    PageReadOptions,
 };
 use ese_format::PageNumber;
 use ese_format::record::{ColumnId, Value};
@@ -39,7 +39,7 @@ impl EventCollector {
 
 fn open(disk: &SimVfs, heard: &Arc<EventCollector>) -> ese_engine::Result<Arc<Instance>> {
     let options = options(Arc::new(disk.clone()), 256).0;
-    Instance::open(InstanceOptions { events: Some(heard.clone()), ..options })
+    Instance::open(options.event_sink(Some(heard.clone())))
 }
 
 #[test]

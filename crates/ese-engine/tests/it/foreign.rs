@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{CommitMode, Error, Instance, InstanceOptions};
+use ese_engine::{BackgroundThreads, CommitMode, Error, Instance, InstanceOptions};
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_sync::Arc;
@@ -36,7 +36,7 @@ fn real_databases_are_read_and_changed() {
         }
         let cache = Cache::new(CacheOptions::new(256 * size.bytes(), size, vfs.clock()));
         let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-        options.threads = false;
+        options.background = BackgroundThreads::None;
         let instance = Instance::open(options).unwrap();
         // The engine refuses dirty databases and databases with other format versions.
         let Ok(db) = instance.attach(path, 64) else { continue };

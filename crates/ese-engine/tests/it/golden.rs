@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    CommitMode, Database, DatabaseOptions, DefragOptions, Instance, InstanceOptions, Result, ScanOptions,
-    SeekRelation, Session, Table, TornPageProtection,
+    BackgroundThreads, CommitMode, Database, DatabaseOptions, DefragOptions, Instance, InstanceOptions,
+    Result, ScanOptions, SeekRelation, Session, Table, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::Value;
@@ -69,13 +69,13 @@ pub fn options(setup: InstanceSetup, traced: &TracedVfs, directory: &str) -> Ins
         ..CacheOptions::new(setup.frames * setup.size.bytes(), setup.size, traced.clock())
     });
     let mut options = InstanceOptions::with_cache(Arc::new(traced.clone()), directory.into(), cache);
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     options.seed = Some(9);
-    options.log_file_size = setup.log_bytes;
-    options.checkpoint_depth = setup.depth * u64::from(setup.log_bytes);
-    options.waypoint_latency = setup.waypoint_latency;
+    options.log.file_size = setup.log_bytes;
+    options.checkpoint.depth = setup.depth * u64::from(setup.log_bytes);
+    options.log.waypoint_latency = setup.waypoint_latency;
     options.version_store_bytes = setup.version_store_bytes;
-    options.circular = setup.circular;
+    options.log.circular = setup.circular;
     options.torn_page_protection = setup.torn_page_protection;
     options
 }

@@ -129,7 +129,7 @@ fn a_copy_that_follows_a_log_in_parts() {
     let open = |work: &TracedInstance, first: Generation| {
         let mut options =
             options(InstanceSetup { depth: 5, frames: 40, ..work.setup }, &work.traced, "/copy");
-        options.database_paths.search("/copy");
+        options.recovery.database_paths.search("/copy");
         Replayer::open(options, &names.archived(first)).unwrap()
     };
     // The generation in which the database was detached is not complete yet.

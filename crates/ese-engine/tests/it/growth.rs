@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance,
-    InstanceOptions, SeekRelation, Session, TableDefinition,
+    BackgroundThreads, BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition,
+    Instance, InstanceOptions, SeekRelation, Session, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
@@ -22,7 +22,7 @@ fn open(disk: &SimVfs) -> (Arc<Instance>, Arc<Cache>) {
     }
     let cache = Cache::new(CacheOptions::new(8192 * SIZE.bytes(), SIZE, vfs.clock()));
     let options = InstanceOptions::with_cache(vfs, "/log".into(), cache.clone());
-    let options = InstanceOptions { threads: false, circular: true, ..options };
+    let options = options.background(BackgroundThreads::None).circular_log(true);
     (Instance::open(options).unwrap(), cache)
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions, Result,
-    TableDefinition, TornPageProtection,
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance,
+    InstanceOptions, Result, TableDefinition, TornPageProtection,
 };
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
@@ -24,7 +24,7 @@ fn open(disk: &SimVfs) -> Result<Arc<Instance>> {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     Instance::open(options)
 }
 
@@ -121,7 +121,7 @@ fn header_updates_follow_log_rollover_and_precede_page_writes() {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(48 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    (options.threads, options.log_file_size) = (false, 64 << 10);
+    (options.background, options.log.file_size) = (BackgroundThreads::None, 64 << 10);
     options.torn_page_protection = TornPageProtection::Off;
     let instance = Instance::open(options).unwrap();
     let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };

@@ -17,7 +17,7 @@ use super::recovered::{DATABASES, RowsByKey, SIZE, create, create_one, killed, o
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
     disk.create_directory(Path::new(directory)).unwrap();
     let (mut options, _) = options(Arc::new(disk.clone()), 256);
-    (options.log_directory, options.system_directory) = (directory.into(), directory.into());
+    (options.log.directory, options.checkpoint.directory) = (directory.into(), directory.into());
     options.seed = Some(seed);
     Instance::open(options)
 }

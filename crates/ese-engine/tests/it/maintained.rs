@@ -11,8 +11,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions, MaintenanceThrottle,
-    Replayer, Result, ScanOptions, SeekRelation,
+    BackgroundThreads, CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions,
+    MaintenanceThrottle, Replayer, Result, ScanOptions, SeekRelation,
 };
 use ese_format::page::Page;
 use ese_format::record::{ColumnId, Value};
@@ -58,7 +58,7 @@ impl EventRecorder {
 
 pub(super) fn open(disk: &SimVfs, heard: &Arc<EventRecorder>) -> Arc<Instance> {
     let options = options(Arc::new(disk.clone()), 2048).0;
-    Instance::open(InstanceOptions { events: Some(heard.clone()), ..options }).unwrap()
+    Instance::open(options.event_sink(Some(heard.clone()))).unwrap()
 }
 
 fn zeroing() -> ScanOptions {
@@ -215,8 +215,8 @@ fn no_deleted_data_remains_in_the_file_or_replayed_copies() {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(512 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/copy".into(), cache);
-    options.threads = false;
-    options.database_paths.search("/copy");
+    options.background = BackgroundThreads::None;
+    options.recovery.database_paths.search("/copy");
     let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let mut replayer = Replayer::open(options, &names.archived(ese_format::Generation(1))).unwrap();
     while disk.exists(&names.archived(replayer.next())).unwrap() {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::Database;
 use ese_engine::internals::cache::EvictionPolicy;
-use ese_engine::internals::log::{CheckpointFile, LogNameFormat, LogNames};
-use ese_engine::{CommitMode, DatabaseOptions, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::internals::log::{CheckpointFile, LogNames};
+use ese_engine::{CommitMode, DatabaseOptions, Error, Instance, LogNameFormat, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::Arc;
@@ -28,7 +28,7 @@ fn log_files_of_an_impossible_size_are_refused() {
     let disk = SimVfs::new();
     let with = |size: u32| {
         let options = options(Arc::new(disk.clone()), 256).0;
-        Instance::open(InstanceOptions { log_file_size: size, ..options })
+        Instance::open(options.log_file_size(size))
     };
     for size in [0, 1, 4096, 60 << 10, (64 << 10) + 512, 256 << 20, (256 << 20) + 4096, u32::MAX] {
         assert!(text_of(with(size)).contains("multiple of 4096"), "{size}");
@@ -136,7 +136,7 @@ fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
     // The logs of another stream are treated as missing.
     let other = SimVfs::new();
     other.put(moved, &dirty);
-    let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256).0 };
+    let seeded = options(Arc::new(other.clone()), 256).0.seed(5);
     let stranger = Instance::open(seeded).unwrap();
     assert!(matches!(stranger.attach(moved, 32), Err(Error::LogsMissing { .. })));
     assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
@@ -151,8 +151,7 @@ fn the_checkpoint_depth_applies_to_streams_with_other_file_sizes() {
         let disk = SimVfs::new();
         let with = |log_file_size: u32| {
             let options = options_with(Arc::new(disk.clone()), 512, EvictionPolicy::WriteBack).0;
-            let options =
-                InstanceOptions { log_file_size, checkpoint_depth: DEPTH, circular: true, ..options };
+            let options = options.log_file_size(log_file_size).checkpoint_depth(DEPTH).circular_log(true);
             Instance::open(options).unwrap()
         };
         let instance = with(made);

@@ -10,8 +10,8 @@ use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions,
-    Session, TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance,
+    InstanceOptions, Session, TableDefinition,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::LogRecord;
@@ -55,7 +55,7 @@ pub(super) fn options_with(
     let cache =
         Cache::new(CacheOptions { eviction, ..CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock()) });
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache.clone());
-    (options.threads, options.log_file_size) = (false, 64 << 10);
+    (options.background, options.log.file_size) = (BackgroundThreads::None, 64 << 10);
     (options, cache)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_check::{CheckOptions, FindingKind, Severity, check_database};
-use ese_engine::{InstanceOptions, RecoverySet, Replayer, Result};
+use ese_engine::{BackgroundThreads, CacheSource, InstanceOptions, RecoverySet, Replayer, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{LogPosition, PageSize};
 use jetcell_sync::Arc;
@@ -36,10 +36,10 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     assert!(plan.required.is_none() && plan.missing.is_none() && plan.committed.is_none(), "{plan:?}");
     set.verify(&vfs, &plan, LogPosition::MAX)?;
     let mut options = InstanceOptions::with_vfs(vfs, DIRECTORY.into());
-    options.base_name = set.base_name;
-    options.log_names = set.log_names;
-    (options.threads, options.cache_bytes) = (false, 1 << 20);
-    options.database_paths.search(DIRECTORY);
+    options.log.base_name = set.base_name;
+    options.log.names = set.log_names;
+    (options.background, options.cache) = (BackgroundThreads::None, CacheSource::Own { bytes: 1 << 20 });
+    options.recovery.database_paths.search(DIRECTORY);
     let mut replayer = Replayer::open(options, &plan.logs[0].1)?;
     for (index, (_, path)) in plan.logs.iter().enumerate() {
         if index + 1 == plan.logs.len() {

@@ -7,7 +7,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, RecordBatch};
 use ese_engine::{
-    CommitMode, Error, Instance, InstanceOptions, LogErrorKind, Replayer, Result, SeekRelation,
+    BackgroundThreads, CommitMode, Error, Instance, InstanceOptions, LogErrorKind, Replayer, Result,
+    SeekRelation,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
@@ -55,9 +56,9 @@ fn copy_options(disk: &SimVfs, pages: usize) -> InstanceOptions {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(pages * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/copy".into(), cache);
-    options.threads = false;
-    options.checkpoint_depth = 128 << 10;
-    options.database_paths.search("/copy");
+    options.background = BackgroundThreads::None;
+    options.checkpoint.depth = 128 << 10;
+    options.recovery.database_paths.search("/copy");
     options
 }
 

@@ -7,8 +7,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
-    Session, Table, TableDefinition, TornPageProtection,
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance,
+    InstanceOptions, Result, Session, Table, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -47,7 +47,7 @@ impl Fixture {
 
     fn open(&self) -> Result<Arc<Instance>> {
         let mut options = InstanceOptions::with_cache(self.faults.clone(), "/log".into(), self.cache.clone());
-        (options.threads, options.log_file_size) = (false, 128 << 10);
+        (options.background, options.log.file_size) = (BackgroundThreads::None, 128 << 10);
         // With page images, recovery would treat the damage as a torn page and repair it.
         options.torn_page_protection = TornPageProtection::Off;
         Instance::open(options)

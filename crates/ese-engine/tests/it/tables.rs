@@ -8,8 +8,8 @@ use ese_engine::Database;
 use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions,
-    Session, Table, TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance,
+    InstanceOptions, Session, Table, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
@@ -38,7 +38,7 @@ pub(super) fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Ins
     }
     let cache = Cache::new(CacheOptions::new(512 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
-    options.threads = threads;
+    options.background = BackgroundThreads::own_if(threads);
     options.seed = Some(1);
     Instance::open(options).unwrap()
 }

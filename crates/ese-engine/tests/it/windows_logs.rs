@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::{CheckOptions, Finding, FindingKind, Severity, check_database};
-use ese_engine::{InstanceOptions, Replayer, Result};
+use ese_engine::{BackgroundThreads, CacheSource, InstanceOptions, Replayer, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
 use ese_format::page::Page;
@@ -39,9 +39,9 @@ fn server2022(corpus: &Corpus) -> SimVfs {
 fn options(disk: &SimVfs) -> InstanceOptions {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let mut options = InstanceOptions::with_vfs(vfs, "/copy".into());
-    (options.base_name, options.threads, options.cache_bytes) =
-        (FileStem::new("SRU").unwrap(), false, 1 << 20);
-    options.database_paths.search("/copy");
+    (options.log.base_name, options.background, options.cache) =
+        (FileStem::new("SRU").unwrap(), BackgroundThreads::None, CacheSource::Own { bytes: 1 << 20 });
+    options.recovery.database_paths.search("/copy");
     options
 }
 
@@ -145,7 +145,7 @@ fn first_needed(disk: &SimVfs) -> Generation {
 fn replay_one_by_one(disk: &SimVfs) -> Result<()> {
     for generation in first_needed(disk).0..=5 {
         let mut options = options(disk);
-        options.checkpoint_depth = 64 << 10;
+        options.checkpoint.depth = 64 << 10;
         let mut replayer = Replayer::open(options, &log(first_needed(disk).0 as usize))?;
         while replayer.next().0 < generation {
             replayer.replay(&log(replayer.next().0 as usize))?;

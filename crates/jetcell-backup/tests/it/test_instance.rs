@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
+    InstanceOptions, TableDefinition,
 };
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
@@ -46,7 +46,7 @@ impl TestInstance {
         files.create_directory(directory).unwrap();
         let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, files.clock()));
         let mut options = InstanceOptions::with_cache(files.clone(), directory.to_path_buf(), cache);
-        (options.threads, options.log_file_size) = (false, 64 << 10);
+        (options.background, options.log.file_size) = (BackgroundThreads::None, 64 << 10);
         let instance = Instance::open(options).unwrap();
         let path = directory.join("data.edb");
         if files.exists(&path).unwrap() {

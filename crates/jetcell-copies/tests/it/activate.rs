@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ese_engine::Instance;
-use ese_engine::InstanceOptions;
+use ese_engine::{BackgroundThreads, InstanceOptions};
 use jetcell_copies::{
     ActivationResult, COPY_FILE, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
     Replicator, Result, UnfitReason, activate,
@@ -39,7 +39,7 @@ fn keys(disk: &SimVfs, directory: &str) -> BTreeSet<i32> {
 /// Returns true if an instance can be opened in the directory.
 fn opens(disk: &SimVfs, directory: &str) -> bool {
     let mut options = InstanceOptions::with_vfs(vfs(disk), directory.into());
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     options.page_size = super::active_instance::SIZE;
     Instance::open(options).is_ok_and(|instance| instance.shutdown().is_ok())
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, Database, DatabaseOptions, EventKind, EventSink, IndexDefinition, Instance,
-    InstanceOptions, SeekRelation, TableDefinition,
+    BackgroundThreads, ColumnDefinition, CommitMode, Database, DatabaseOptions, EventKind, EventSink,
+    IndexDefinition, Instance, InstanceOptions, SeekRelation, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -94,9 +94,10 @@ impl ActiveInstance {
         files.create_directory(directory).unwrap();
         let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, files.clock()));
         let mut options = InstanceOptions::with_cache(files.clone(), directory.to_path_buf(), cache);
-        (options.threads, options.log_file_size, options.circular) = (false, 64 << 10, limit != KEEP);
-        (options.checkpoint_depth, options.copy_lag_limit) = (128 << 10, limit);
-        options.events = events;
+        (options.background, options.log.file_size, options.log.circular) =
+            (BackgroundThreads::None, 64 << 10, limit != KEEP);
+        (options.checkpoint.depth, options.copies.lag_limit) = (128 << 10, limit);
+        options.events.sink = events;
         let instance = Instance::open(options).unwrap();
         let path = directory.join("data.edb");
         if files.exists(&path).unwrap() {

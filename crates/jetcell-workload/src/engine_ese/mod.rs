@@ -28,8 +28,8 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, DatabaseOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, LoadBuffers, TableDefinition, TornPageProtection, WorkerGroup,
+    BackgroundThreads, BulkLoadOptions, ColumnDefinition, DatabaseOptions, Error, EventSink, IndexDefinition,
+    Instance, InstanceOptions, LoadBuffers, TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -274,21 +274,17 @@ impl OpenInstance {
             LatencyPrecision::Three
         };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
-        let options = InstanceOptions {
-            base_name: LOG_BASE_NAME,
-            circular: plan.circular_log,
-            waypoint_latency: plan.waypoint_latency,
-            events: events.clone(),
-            workers,
-            event_profile: plan.event_profile.0,
-            version_store_bytes: plan.memory().version_store_bytes() as usize,
-            torn_page_protection: if plan.page_protection {
-                TornPageProtection::DoubleWrite
-            } else {
-                TornPageProtection::Off
-            },
-            ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
-        };
+        let mut options = InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
+            .circular_log(plan.circular_log)
+            .event_sink(events.clone())
+            .background(workers.map_or(BackgroundThreads::Own, BackgroundThreads::Shared));
+        options.log.base_name = LOG_BASE_NAME;
+        options.log.waypoint_latency = plan.waypoint_latency;
+        options.events.profile = plan.event_profile.0;
+        options.version_store_bytes = plan.memory().version_store_bytes() as usize;
+        if !plan.page_protection {
+            options.torn_page_protection = TornPageProtection::Off;
+        }
         let mut instance = Instance::open(options.clone())?;
         if opening == DatabaseOpenMode::Create && instance.recovery().ran {
             // After a clean shutdown, bulk loads can use the space that recovery has freed.

@@ -149,12 +149,10 @@ pub(super) fn replay(
         ..CacheOptions::new(share, page_size, files.clock())
     });
     cache.start_threads()?;
-    let options = InstanceOptions {
-        base_name: LOG_BASE_NAME,
-        torn_page_protection: TornPageProtection::Off,
-        events,
-        ..InstanceOptions::with_cache(counted.clone(), instance.log_dir.clone(), cache.clone())
-    };
+    let mut options = InstanceOptions::with_cache(counted.clone(), instance.log_dir.clone(), cache.clone())
+        .torn_page_protection(TornPageProtection::Off)
+        .event_sink(events);
+    options.log.base_name = LOG_BASE_NAME;
     let mut replayer = Replayer::open(options, closed.first().unwrap_or(newest))?;
     let counters = |replayer: &Replayer, logs: usize| {
         let replayed = replayer.summary();

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ese_engine::internals::scan::ScanProgress;
+use ese_engine::ScanProgress;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of findings kept for each database. The first ones are enough to identify the problem.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use ese_engine::InstanceOptions;
+use ese_engine::LogOptions;
 
 use super::{ConfigurationError, DatabaseSource, Mix, Profile, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
@@ -75,7 +75,7 @@ impl Profile {
             "--growth-percent is out of range",
             "use a value from 0 to 1000",
         );
-        let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
+        let (latency, most) = (self.waypoint_latency, LogOptions::MAX_WAYPOINT_LATENCY);
         checks.check(
             latency <= most,
             format_args!("--waypoint-latency {latency} is out of range"),

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
-    InstanceOptions, PageSize, TableDefinition, Value as Field,
+    CacheSource, ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition,
+    Instance, InstanceOptions, PageSize, TableDefinition, Value as Field,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use serde_json::Value;
@@ -30,7 +30,8 @@ pub fn table() -> TableDefinition {
 pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
     fs::create_dir_all(directory).unwrap();
     let mut options = InstanceOptions::new(directory).unwrap();
-    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 64 << 10, 1 << 20);
+    (options.page_size, options.log.file_size, options.cache) =
+        (PageSize::KIB_4, 64 << 10, CacheSource::Own { bytes: 1 << 20 });
     let instance = Instance::open(options).unwrap();
     let path = directory.join("data.edb");
     if path.exists() {

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ese_engine::{
-    Database, Event, EventKind, EventSink, Instance, InstanceOptions, PageSize, Result, Value as Field,
+    CacheSource, Database, Event, EventKind, EventSink, Instance, InstanceOptions, PageSize, Result,
+    Value as Field,
 };
 use ese_format::page::Page;
 use serde_json::Value;
@@ -128,8 +129,9 @@ fn damage_leaves(path: &Path) -> usize {
 /// Opens the store with a time limit for repairs.
 fn open(directory: &Path, wait: Duration, heard: &Arc<EventKindRecorder>) -> (Arc<Instance>, Arc<Database>) {
     let mut options = InstanceOptions::new(directory).unwrap();
-    (options.page_size, options.cache_bytes, options.page_repair_wait) = (PageSize::KIB_4, 1 << 20, wait);
-    options.events = Some(heard.clone());
+    (options.page_size, options.cache, options.copies.page_repair_wait) =
+        (PageSize::KIB_4, CacheSource::Own { bytes: 1 << 20 }, wait);
+    options.events.sink = Some(heard.clone());
     let instance = Instance::open(options).unwrap();
     let database = instance.attach(&directory.join("data.edb"), 64).unwrap();
     (instance, database)

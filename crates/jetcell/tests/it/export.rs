@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{
-    CodePage, ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
-    InstanceOptions, PageSize, Session, TableDefinition, Value as Field,
+    CacheSource, CodePage, ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions,
+    IndexDefinition, Instance, InstanceOptions, PageSize, Session, TableDefinition, Value as Field,
 };
 use ese_format::PageNumber;
 use ese_format::checksum::seal_page;
@@ -25,7 +25,8 @@ const WIDE: i64 = (1 << 53) + 1;
 fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) -> PathBuf {
     fs::create_dir_all(directory).unwrap();
     let mut options = InstanceOptions::new(directory).unwrap();
-    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 64 << 10, 1 << 20);
+    (options.page_size, options.log.file_size, options.cache) =
+        (PageSize::KIB_4, 64 << 10, CacheSource::Own { bytes: 1 << 20 });
     let instance = Instance::open(options).unwrap();
     let path = directory.join("data.edb");
     let database = instance.create_database(&path, &DatabaseOptions::default()).unwrap();

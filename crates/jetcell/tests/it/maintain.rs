@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use testkit::{TestRequirement, skip};
 
-use ese_engine::{CommitMode, DatabaseOptions, Instance, InstanceOptions, PageSize, Value as Field};
+use ese_engine::{
+    CacheSource, CommitMode, DatabaseOptions, Instance, InstanceOptions, PageSize, Value as Field,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -279,7 +281,8 @@ fn impossible_requests_change_nothing() {
 /// Creates an instance with two databases, each with rows that were inserted in an order other than key order.
 fn two_databases(cell: &CellDirectory) {
     let mut options = InstanceOptions::new(cell.make_dir("two")).unwrap();
-    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 256 << 10, 4 << 20);
+    (options.page_size, options.log.file_size, options.cache) =
+        (PageSize::KIB_4, 256 << 10, CacheSource::Own { bytes: 4 << 20 });
     let instance = Instance::open(options).unwrap();
     for name in DATABASES {
         let database = instance.create_database(&cell.path(name), &DatabaseOptions::default()).unwrap();

@@ -13,7 +13,10 @@
 //! - A frame gets its first pin only while its page table shard is locked.
 //! - An unpinned frame is not latched, so its page does not change.
 
+pub(in crate::cache) mod latch;
+pub(in crate::cache) mod memory_grant;
 mod modification;
+mod pool;
 
 use std::collections::VecDeque;
 
@@ -22,10 +25,11 @@ use jetcell_sync::{Arc, Condvar, Mutex, PinCount, RwLock};
 use jetcell_vfs::IoBuffer;
 
 use self::modification::{Modification, UNKNOWN_DELTAS};
-use super::cache_inner::CacheInner;
 use super::{DeferredUndo, PageKey};
+use crate::cache::shared::CacheInner;
 
 pub(super) use self::modification::CleanClaim;
+pub(super) use self::pool::FramePool;
 
 /// The state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,6 +196,12 @@ impl Frame {
             body.bytes = bytes;
         }
         true
+    }
+
+    /// Gives a free frame to deltas, which use its share of the memory.
+    pub fn give_to_deltas(&self) {
+        self.shared.frame_memory.release(self.take_bytes());
+        self.shared.deltas.add_frame(self.index);
     }
 
     /// Takes the memory out of the frame so that a transfer can fill it. The caller must have set

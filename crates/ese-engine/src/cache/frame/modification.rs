@@ -12,10 +12,10 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::{Frame, FrameState};
-use crate::cache::attached_file::AttachedFile;
 #[cfg(debug_assertions)]
 use crate::cache::deltas::digest;
 use crate::cache::deltas::{EvictedDirtyPage, ReplayError, replay};
+use crate::cache::shared::AttachedFile;
 
 /// Outcome of [`Frame::claim_clean`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -41,7 +41,7 @@ impl CacheFixture {
     }
 
     fn is_in_memory(&self, page: u32) -> bool {
-        self.cache.page_table.pin(self.key(page)).is_some()
+        self.cache.page_table().pin(self.key(page)).is_some()
     }
 }
 
@@ -155,7 +155,7 @@ fn a_page_with_pending_deltas_is_not_written_before_its_bytes_are_read() {
     jetcell_sync::thread::scope(|scope| {
         let reader = scope.spawn(|| fixture.value(7));
         let page = loop {
-            let Some(page) = fixture.cache.page_table.pin(fixture.key(7)) else { continue };
+            let Some(page) = fixture.cache.page_table().pin(fixture.key(7)) else { continue };
             break page;
         };
         // The transfer owns the bytes and cannot return them while the frame is latched.

@@ -87,7 +87,7 @@ impl CacheWorkload {
     /// completes only as many writes as are needed to free transfer buffers.
     fn clean_with_slow_device(&mut self, left: usize) {
         for page in (1..=PAGES).rev() {
-            if self.fixture.cache.available() <= left {
+            if self.fixture.cache.residents().pool().available() <= left {
                 break;
             }
             self.seed += 1;

@@ -80,15 +80,28 @@ fn cleaning_starts_below_one_threshold_and_stops_at_another() {
     // A fetch can take a clean page's frame without the help of the cleaner.
     for page in 1..=2000 {
         drop(cache.fetch(fixture.key(page)).unwrap());
-        assert_eq!(cache.clean_step().unwrap(), 0, "{} frames are available", cache.available());
+        assert_eq!(
+            cache.clean_step().unwrap(),
+            0,
+            "{} frames are available",
+            cache.residents().pool().available()
+        );
     }
-    assert!((limits.start..limits.stop).contains(&cache.available()), "{} frames", cache.available());
+    assert!(
+        (limits.start..limits.stop).contains(&cache.residents().pool().available()),
+        "{} frames",
+        cache.residents().pool().available()
+    );
     let mut rounds = 0;
     for page in 1..=2000 {
         fixture.set(page, 1);
         if cache.clean_step().unwrap() > 0 {
             while cache.clean_step().unwrap() > 0 {}
-            assert!(cache.available() >= limits.stop, "{} frames are available", cache.available());
+            assert!(
+                cache.residents().pool().available() >= limits.stop,
+                "{} frames are available",
+                cache.residents().pool().available()
+            );
             rounds += 1;
         }
     }
@@ -109,7 +122,7 @@ fn the_cleaner_is_notified_before_many_victims_wait_for_it() {
         if cache.shared.cleaner_signal.take_notification() {
             while cache.clean_step().unwrap() > 0 {}
         }
-        most = most.max(cache.write_candidates.lock().len());
+        most = most.max(cache.residents().write_candidates());
     }
     assert!(cache.counters().written_eviction > 1000, "{:?}", cache.counters());
     assert!(most < 24, "{most} pages waited to be written");

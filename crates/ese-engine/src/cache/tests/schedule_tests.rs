@@ -12,11 +12,11 @@ const FRAMES: usize = 64;
 impl CacheFixture {
     /// Evicts an unpinned page if its state allows an eviction.
     fn evict(&self, page: u32) -> bool {
-        let Some(frame) = self.cache.page_table.pin(self.key(page)).map(|page| page.shared_frame().clone())
+        let Some(frame) = self.cache.page_table().pin(self.key(page)).map(|page| page.shared_frame().clone())
         else {
             return false;
         };
-        let evicted = self.cache.page_table.evict(&frame, usize::MAX);
+        let evicted = self.cache.page_table().evict(&frame, usize::MAX);
         if evicted {
             self.cache.shared.put_free(frame.index);
         }

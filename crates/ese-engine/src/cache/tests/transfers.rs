@@ -10,7 +10,7 @@ use proptest::collection::btree_set;
 use proptest::prelude::*;
 
 use super::CacheFixture;
-use crate::cache::write_back::{UnflushedPagePolicy, WriteReason};
+use crate::cache::write::{UnflushedPagePolicy, WriteReason};
 use crate::cache::{AttachedFileId, PageKey, WriteAhead};
 
 /// Returns the runs of adjacent pages, each as its first page and length. No run is longer than `longest`.
@@ -33,7 +33,7 @@ impl CacheFixture {
         unflushed_log: UnflushedPagePolicy,
     ) -> usize {
         let pages = pages.iter().map(|page| self.cache.fetch(self.key(*page)).unwrap()).collect();
-        self.cache.write_pages(pages, reason, unflushed_log, &Arc::default()).unwrap()
+        self.cache.supply().writer().write_pages(pages, reason, unflushed_log, &Arc::default()).unwrap()
     }
 }
 

@@ -13,7 +13,6 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::segment::RECORDS_AT;
@@ -23,6 +22,7 @@ use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason, OpenMode};
 
 use super::LogStream;
+use super::reserve_logs::{ReserveLogState, ReserveLogs};
 use crate::log::CopyRegistration;
 pub(super) use crate::log::log_file::NameState;
 use crate::log::log_file::{archive_current, create, header, write_zeros};
@@ -56,16 +56,6 @@ pub(in crate::log) struct LogFiles {
     /// Whether the stream has stopped. Its files may then already belong to another instance.
     pub(super) stopped: bool,
     pub(super) reserves: ReserveLogState,
-}
-
-/// State of the reserve logs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReserveLogState {
-    /// Unknown: files of the wrong size may exist from before the stream was opened.
-    Unknown,
-    Missing,
-    /// All reserve logs existed at this time.
-    Complete(Duration),
 }
 
 impl LogFiles {
@@ -119,18 +109,36 @@ impl LogStream {
             Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
                 files.reserves = ReserveLogState::Missing;
-                let prepared = self.take_reserve()?;
+                let file = ReserveLogs(&self.options).take()?;
                 let before = std::mem::replace(&mut self.state.lock().on_reserves, true);
                 if let (false, Some(listener)) = (before, self.listener.get()) {
                     listener.disk_full(&self.options.names.next());
                 }
-                prepared
+                PreparedFile { file, from_reserve: true, written: 0 }
             }
             Err(error) => return Err(error),
         };
         files.durable = true;
         self.state.lock().prepared = Some(prepared);
         Ok(())
+    }
+
+    /// Creates missing reserve logs. A full disk is not an error; a later call will create them.
+    pub(in crate::log) fn restore_reserves(&self) {
+        let Ok(mut files) = self.files() else { return };
+        if ReserveLogs(&self.options).restore(&mut files.reserves) {
+            self.state.lock().on_reserves = false;
+        }
+    }
+
+    /// Returns an error unless all reserve logs exist again, because ordinary work must not use their space.
+    pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
+        self.restore_reserves();
+        if self.state.lock().on_reserves {
+            Err(Error::DiskFull { path: self.options.names.next() })
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record has been accepted for

@@ -1,12 +1,11 @@
 //! Reserve logs: files created in advance so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetcell_vfs::OpenMode;
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, OpenMode};
 
-use super::LogStream;
-use super::generations::{PreparedFile, ReserveLogState};
 use crate::log::LogStreamOptions;
 use crate::log::log_file::create;
 use crate::{Error, Result};
@@ -15,68 +14,69 @@ use crate::{Error, Result};
 /// are rarely removed.
 const RESERVE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the numbers of the reserve logs. There are at least two of them; if log files are small, there are up to
-/// 16, with a total of one megabyte.
-fn reserves(options: &LogStreamOptions) -> std::ops::RangeInclusive<u32> {
-    1..=((1 << 20) / options.file_size).clamp(2, 16)
+/// State of the reserve logs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReserveLogState {
+    /// Unknown: files of the wrong size may exist from before the stream was opened.
+    Unknown,
+    Missing,
+    /// All reserve logs existed at this time.
+    Complete(Duration),
 }
 
-impl LogStream {
-    /// Returns whether the file exists and has the size of a log file. A log of any other size could not be read.
-    fn has_log_size(&self, path: &Path) -> bool {
-        let file = self.options.vfs.open(path, OpenMode::Read);
-        file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
+/// The reserve logs of a stream.
+pub(super) struct ReserveLogs<'a>(pub(super) &'a LogStreamOptions);
+
+impl ReserveLogs<'_> {
+    /// Returns the paths of the reserve logs. There are at least two of them; if log files are small, there are up to
+    /// 16, with a total of one megabyte.
+    fn paths(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
+        (1..=((1 << 20) / self.0.file_size).clamp(2, 16)).map(|number| self.0.names.reserve(number))
     }
 
-    pub(super) fn take_reserve(&self) -> Result<PreparedFile> {
-        let (names, vfs) = (&self.options.names, &self.options.vfs);
-        let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
-        let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
+    /// Returns whether the file exists and has the size of a log file. A log of any other size could not be read.
+    fn has_log_size(&self, path: &Path) -> bool {
+        let file = self.0.vfs.open(path, OpenMode::Read);
+        file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.0.file_size))
+    }
+
+    /// Renames a reserve log to the next log file.
+    pub fn take(&self) -> Result<Arc<dyn File>> {
+        let (names, vfs) = (&self.0.names, &self.0.vfs);
+        let Some(reserve) = self.paths().rev().find(|path| self.has_log_size(path)) else {
             return Err(Error::DiskFull { path: names.next() });
         };
         let io_error = |e: std::io::Error| Error::io(&reserve, &e);
         vfs.rename(&reserve, &names.next()).map_err(io_error)?;
         vfs.sync_directory(names.directory()).map_err(io_error)?;
-        let file = vfs.open(&names.next(), OpenMode::Write).map_err(io_error)?;
-        Ok(PreparedFile { file, from_reserve: true, written: 0 })
+        vfs.open(&names.next(), OpenMode::Write).map_err(io_error)
     }
 
-    /// Creates missing reserve logs. A full disk is not an error; a later call will create them.
-    pub(in crate::log) fn restore_reserves(&self) {
-        let Ok(mut files) = self.files() else { return };
-        let vfs = &self.options.vfs;
-        let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
+    /// Creates missing reserve logs. Returns true if all of them were found or created just now. A full disk is not
+    /// an error; a later call will create them.
+    pub fn restore(&self, state: &mut ReserveLogState) -> bool {
+        let vfs = &self.0.vfs;
         let now = vfs.clock().monotonic();
-        if let ReserveLogState::Complete(then) = files.reserves
+        if let ReserveLogState::Complete(then) = *state
             && now.saturating_sub(then) < RESERVE_CHECK_INTERVAL
         {
-            return;
+            return false;
         }
-        if std::mem::replace(&mut files.reserves, ReserveLogState::Missing) == ReserveLogState::Unknown {
+        if std::mem::replace(state, ReserveLogState::Missing) == ReserveLogState::Unknown {
             // A file of the wrong size comes from a stream with another file size, or from a killed process.
-            for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
-            {
+            let is_odd = |path: &PathBuf| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path);
+            for odd in self.paths().filter(is_odd) {
                 let _ = vfs.remove(&odd);
             }
         }
-        for reserve in reserves() {
-            let Ok(there) = vfs.exists(&reserve) else { return };
-            if !there && create(&self.options, &reserve).is_err() {
-                return;
+        for reserve in self.paths() {
+            let Ok(there) = vfs.exists(&reserve) else { return false };
+            if !there && create(self.0, &reserve).is_err() {
+                return false;
             }
         }
-        files.reserves = ReserveLogState::Complete(now);
-        self.state.lock().on_reserves = false;
-    }
-
-    /// Returns an error unless all reserve logs exist again, because ordinary work must not use their space.
-    pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
-        self.restore_reserves();
-        if self.state.lock().on_reserves {
-            Err(Error::DiskFull { path: self.options.names.next() })
-        } else {
-            Ok(())
-        }
+        *state = ReserveLogState::Complete(now);
+        true
     }
 }
 

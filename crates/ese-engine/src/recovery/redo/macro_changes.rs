@@ -9,24 +9,14 @@
 //! - If a parent is split together with its child, the child's separator is the node for which the parent is split.
 //! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
+use ese_format::PageNumber;
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
-use ese_format::{LogPosition, PageNumber};
 
 use super::page_redo::{PageRole, pages_of};
 use crate::page_misfit::PageMisfit;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
-use crate::recovery::replay_window::BufferedRecord;
-
-/// A macro whose `MacroCommit` has not been read.
-pub(super) struct OpenMacro {
-    /// Start of the first record that was read.
-    pub begun: LogPosition,
-    /// Whether the first record was its `MacroBegin`.
-    pub has_begin: bool,
-    pub records: Vec<BufferedRecord>,
-}
 
 /// A record's effects on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,6 +36,12 @@ impl PageEffects {
 /// Reason why the records of a macro contradict each other.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(super) enum MacroError {
+    #[error("ends a macro that was not started")]
+    NotStarted,
+    #[error("has a different dbtime than its macro")]
+    OtherTime,
+    #[error("is outside a macro")]
+    Outside,
     #[error("begins a merge without a record for the parent")]
     MergeOfEarlierVersion,
     #[error(transparent)]
@@ -62,6 +58,13 @@ pub(super) enum MacroError {
     NoDbTime,
     #[error("a record does not have a previous dbtime, and its page was not split")]
     NoSplit,
+}
+
+impl MacroError {
+    /// Returns true if only earlier versions of Jetcell wrote such records.
+    pub fn is_of_earlier_version(self) -> bool {
+        matches!(self, MacroError::OtherTime | MacroError::MergeOfEarlierVersion)
+    }
 }
 
 /// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside

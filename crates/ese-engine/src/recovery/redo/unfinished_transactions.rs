@@ -10,7 +10,6 @@ use jetcell_sync::{Arc, Mutex};
 
 use super::Redo;
 use super::counters::CounterOperation;
-use super::page_redo::versioned;
 use super::pending_before_images::RecoveredVersion;
 use crate::cache::AttachedFileId;
 use crate::transaction::{
@@ -140,59 +139,6 @@ pub(crate) struct UnfinishedTransactions {
 }
 
 impl Redo {
-    /// Returns the transaction of a versioned change. If the transaction ended before the checkpoint, redo may read
-    /// some of its changes without its Begin record.
-    pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut OpenTransaction> {
-        if !versioned(node) || node.root.is_none() {
-            return None;
-        }
-        Some(self.transactions.entry(node.page.procid).or_insert_with(|| OpenTransaction {
-            transaction: Transaction::new(node.page.procid, u64::from(node.page.begin0)),
-            begun: LogPosition::MIN,
-            level: node.page.level,
-            operations: Vec::new(),
-        }))
-    }
-
-    /// Adds a versioned change to its transaction. `bookmark` comes from the record itself. `record_index` is the
-    /// record's index in the window if the page may provide more information.
-    pub(super) fn add_node_operation(
-        &mut self,
-        node: &NodeChange,
-        bookmark: Option<(Vec<u8>, usize)>,
-        change: VersionChange,
-        record_index: Option<u32>,
-    ) {
-        let Some(root) = node.root else { return };
-        let info = self.undo_infos.get(&node.rceid).filter(|info| change_of(&info.node) == change_of(node));
-        let logged = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
-        let (key, key_len) = bookmark.or(logged).unwrap_or_default();
-        let change = match (change, info) {
-            (VersionChange::ReplaceUnknown, Some(info)) => {
-                VersionChange::Replace { before: info.before.clone().into() }
-            }
-            (change, _) => change,
-        };
-        let operation = NodeOperation {
-            database: node.page.database.0,
-            root,
-            tree: node.tree,
-            id: node.rceid,
-            begin0: node.page.begin0,
-            key,
-            key_len,
-            level: node.page.level,
-            change,
-            undone: false,
-            record_index,
-            version: None,
-            node_removed: false,
-        };
-        if let Some(open) = self.transaction_of(node) {
-            open.operations.push(TransactionOperation::Node(operation));
-        }
-    }
-
     /// Ends a transaction, and passes the nodes that it deleted to cleanup.
     pub(super) fn end_transaction(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
         let committed = open.transaction.committed().is_some();
@@ -226,7 +172,7 @@ impl Redo {
     /// Ends redo. Returns the unfinished transactions, ready to be rolled back.
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut transactions = Vec::new();
-        for (procid, open) in std::mem::take(&mut self.transactions) {
+        for (procid, open) in self.transactions.take_all() {
             // The log ends within changes made outside of sessions. Redo has made these changes either completely or
             // not at all.
             if procid == SYSTEM_PROCID && open.operations.is_empty() {
@@ -271,8 +217,8 @@ impl Redo {
         }
         Ok(UnfinishedTransactions {
             transactions,
-            next_number: self.newest_number + 1,
-            newest_id: self.newest_id.get(),
+            next_number: self.transactions.newest_number() + 1,
+            newest_id: self.transactions.newest_id(),
         })
     }
 }
@@ -281,7 +227,7 @@ impl Redo {
 /// engine starts.
 type LoggedChange = (Option<PageNumber>, u8, u32);
 
-fn change_of(node: &NodeChange) -> LoggedChange {
+pub(super) fn change_of(node: &NodeChange) -> LoggedChange {
     (node.root, node.page.database.0, node.page.begin0)
 }
 

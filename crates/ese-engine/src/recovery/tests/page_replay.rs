@@ -19,7 +19,7 @@ use crate::instance::InstanceListener;
 use crate::maintenance::cleanup;
 use crate::recovery::{RecoverySummary, open_log_with};
 use crate::transaction::ActiveTransaction;
-use crate::{Error, Instance, InstanceOptions};
+use crate::{BackgroundThreads, Error, Instance, InstanceOptions};
 
 /// Returns a disk after a crash during random work in two databases.
 fn crashed(seed: u64, size: PageSize) -> SimVfs {
@@ -70,7 +70,7 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache.clone());
-    options.threads = false;
+    options.background = BackgroundThreads::None;
     let core = Core::new(
         vfs,
         cache.clone(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::{CopyRegistration, InstanceOptions};
+use ese_engine::{CopyOptions, CopyRegistration};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyLag, CopyPhase, CopyState, health};
 use jetcell_host::host_name;
@@ -156,7 +156,7 @@ impl CopiesSide {
                     CopyRegistration::unreadable(id, stream, newest)
                 };
                 let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
-                let limit = InstanceOptions::COPY_LAG_LIMIT;
+                let limit = CopyOptions::LAG_LIMIT;
                 let cut_off = registration.is_cut_off(Generation(newest), limit);
                 // The same path on another host refers to a different directory.
                 let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());

@@ -258,11 +258,11 @@ impl RecoverArgs {
         until: LogPosition,
     ) -> ese_engine::Result<(ReplaySummary, RecoverySummary)> {
         let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
-        options.base_name = set.base_name;
-        options.database_paths = work.paths.clone();
-        options.log_names = set.log_names;
-        options.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;
-        options.events = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
+        options.log.base_name = set.base_name;
+        options.recovery.database_paths = work.paths.clone();
+        options.log.names = set.log_names;
+        options.recovery.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;
+        options.events.sink = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
         if work.is_copy() {
             // Torn pages need no protection, because an interrupted recovery starts again with a new copy.
             options.torn_page_protection = TornPageProtection::Off;

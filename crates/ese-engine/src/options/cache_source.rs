@@ -1,0 +1,24 @@
+//! Where the pages of an instance are cached.
+
+use jetcell_sync::Arc;
+
+use crate::cache::Cache;
+
+/// Source of an instance's cache.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum CacheSource {
+    /// The instance creates its own cache.
+    Own {
+        /// Size of the cache in bytes. ESE: `JET_paramCacheSizeMax`.
+        bytes: usize,
+    },
+    /// Several instances share this cache. Its owner starts its threads and sets its size and checkpoint depth.
+    Shared(Arc<Cache>),
+}
+
+impl Default for CacheSource {
+    fn default() -> CacheSource {
+        CacheSource::Own { bytes: 64 << 20 }
+    }
+}

@@ -1,0 +1,15 @@
+//! The receiver of an instance's events, and the numbers of the events.
+
+use jetcell_sync::Arc;
+
+use crate::events::{EventProfile, EventSink};
+
+/// Settings for events.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct EventOptions {
+    /// Receives the events of the instance.
+    pub sink: Option<Arc<dyn EventSink>>,
+    /// Event numbering scheme for maintenance events.
+    pub profile: EventProfile,
+}

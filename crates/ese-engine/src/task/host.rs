@@ -1,0 +1,28 @@
+//! The database that a maintenance task works on, and what the task's owner sees and requests.
+
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex, MutexGuard};
+
+use crate::storage::DatabaseFile;
+use crate::transaction::Services;
+
+/// State that a maintenance task shares with its pass. It outlives each run of the task.
+pub(crate) struct TaskHost<Progress> {
+    pub file: Arc<DatabaseFile>,
+    pub services: Arc<Services>,
+    /// Asks the current step to end early.
+    pub(super) stop: AtomicBool,
+    pub(super) progress: Mutex<Progress>,
+}
+
+impl<Progress> TaskHost<Progress> {
+    /// Returns the progress since the database was attached.
+    pub fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock()
+    }
+
+    /// Returns true if the current step should end early.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
