@@ -1,41 +1,20 @@
 //! An assembled array: reads, staged writes, commits through the journal, and failures of members.
 
-mod array_open_zone;
-mod assemble;
 mod block_store;
-mod buffer_pool;
-mod commit;
 #[cfg(test)]
 mod cost_tests;
-mod create;
-mod examination;
-mod fetched_blocks;
 #[cfg(test)]
 mod first_write_tests;
-mod free_rows;
 mod load_meter;
 mod members;
-mod new_member;
-mod new_rows;
-mod open_rows;
-mod parity;
-mod partial_rebuild;
-mod reads;
-mod records;
+mod read;
 mod recovery;
-mod row_writes;
-mod rows;
 #[cfg(test)]
 mod rows_in_flight_tests;
-mod staging;
 mod status;
 #[cfg(test)]
 mod tests;
-mod transfers;
-mod zone_buffer;
-mod zone_generations;
-mod zone_worker;
-mod zone_write;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -44,13 +23,9 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, TransferKind, Vfs};
 
-use self::array_open_zone::ArrayOpenZone;
-use self::buffer_pool::BufferPool;
-use self::fetched_blocks::FetchedBlocks;
-use self::new_rows::NewRowWrites;
-pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
-use self::records::RecordCache;
-use self::row_writes::RowWrites;
+use self::members::{BufferPool, RecordCache};
+use self::read::FetchedBlocks;
+use self::write::{ArrayOpenZone, NewRowWrites, RowWrites};
 use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{ArrayLayout, BLOCK, RedundancyCode};
 use crate::integrity::CellState;
@@ -58,16 +33,15 @@ use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, Extents, LifetimeTotals, MemberDevice, MemberTransferCounters};
 use crate::shared_block::SharedBlock;
 
-pub use self::assemble::{ArrayAccess, AssembleOptions};
-pub use self::create::CreateArrayOptions;
-pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
-pub use self::new_member::{MemberPurpose, MemberRequirements, PreparedMember};
-pub(crate) use self::reads::BlockReadAhead;
+pub use self::members::{
+    ArrayExamination, CreateArrayOptions, MemberPurpose, MemberRequirements, MemberState, PreparedMember,
+};
+pub(crate) use self::members::{InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+pub(crate) use self::read::BlockReadAhead;
+pub use self::recovery::{ArrayAccess, AssembleOptions};
 pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
-pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
-pub(crate) use self::zone_buffer::ZoneBuffer;
-pub(crate) use self::zone_write::FreeRowWrite;
+pub(crate) use self::write::{FreeRowWrite, ZoneBuffer};
 
 /// Array I/O counters, accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,4 +1,4 @@
-//! Array maintenance: rebuilding, copying and scrubbing in small steps, and changing members.
+//! Array maintenance: rebuilding, copying and scrubbing in small steps.
 //!
 //! A step processes a limited number of rows. The caller decides how many steps run between reads and writes;
 //! [`ArrayMaintenanceThrottle`] helps with this.
@@ -7,7 +7,6 @@
 mod concurrent_load_tests;
 #[cfg(test)]
 mod interruption_tests;
-mod members;
 mod rebuild;
 mod scrub;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use super::status::{ArrayState, SlotState, SlotStatus};
+use crate::array::status::{ArrayState, SlotState, SlotStatus};
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::ArrayLayout;
 use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, Superblock};

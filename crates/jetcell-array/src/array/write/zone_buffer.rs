@@ -1,12 +1,12 @@
 //! A zone whose free rows receive their blocks one at a time. The rows are then written with one transfer per member.
 //!
-//! The blocks stay in the writer's buffers until a [worker](super::zone_worker) copies them into the transfers.
+//! The blocks stay in the writer's buffers until a [worker](crate::array::write::zone_worker) copies them into the transfers.
 
 use jetcell_vfs::IoBuffer;
 
-use super::Array;
-use super::buffer_pool::{BufferPool, MIN_POOLED_BYTES};
-use super::zone_write::FreeRowWrite;
+use super::zone_encoding::FreeRowWrite;
+use crate::array::Array;
+use crate::array::members::{BufferPool, MIN_POOLED_BYTES};
 use crate::error::Result;
 use crate::geometry::{ArrayLayout, ZONE_ROWS};
 use crate::shared_block::SharedBlock;
@@ -61,7 +61,7 @@ impl ZoneBuffer {
 
     /// Takes over a buffer for blocks of the zone, and gives the caller a buffer of the same length and capacity with
     /// arbitrary content in exchange. Returns `None` if the content must be copied instead.
-    pub(super) fn adopt_buffer(
+    pub(in crate::array) fn adopt_buffer(
         &mut self,
         buffers: &mut BufferPool,
         buffer: &mut IoBuffer,

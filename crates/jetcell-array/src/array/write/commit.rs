@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
-use super::Array;
-use super::transfers::{InFlightTransfers, TransferSegment, join_writes};
+use crate::array::Array;
+use crate::array::members::{InFlightTransfers, TransferSegment, join_writes};
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
@@ -15,17 +15,17 @@ use crate::member::{JournalEntry, JournalImage, MemberId};
 use crate::shared_block::SharedBlock;
 
 /// New contents for some columns of a row, by column number.
-pub(super) type NewColumns = BTreeMap<usize, SharedBlock>;
+pub(in crate::array) type NewColumns = BTreeMap<usize, SharedBlock>;
 
 /// A cell's new contents and its new block record.
-pub(super) struct CellWrite {
+pub(in crate::array) struct CellWrite {
     pub cell: usize,
     pub record: BlockRecord,
     pub block: SharedBlock,
 }
 
 /// Writes grouped by device. Each consists of a row, a cell write, and a mask of all cells written in that row.
-pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
+pub(in crate::array) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
 /// Number of commits that are written in place again at startup after a crash.
 const REPLAYED_COMMITS: usize = 2;
@@ -39,7 +39,7 @@ const RECENT_ZONES: usize = 16;
 impl Array {
     /// Writes columns of rows atomically. When this returns, the new content survives a crash, and the in-place
     /// writes are in flight. The next commit waits for them.
-    pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
+    pub(in crate::array) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
@@ -82,7 +82,10 @@ impl Array {
         self.track_commit_write(zones, writes)
     }
 
-    pub(super) fn plan_rows(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+    pub(in crate::array) fn plan_rows(
+        &mut self,
+        rows: &[(u64, NewColumns)],
+    ) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.records.trim();
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
         let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;
@@ -101,7 +104,7 @@ impl Array {
 
     /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
     /// the row.
-    pub(super) fn group_by_device<'plan>(
+    pub(in crate::array) fn group_by_device<'plan>(
         &self,
         planned: &'plan [(u64, Vec<CellWrite>)],
     ) -> DeviceWrites<'plan> {
@@ -117,7 +120,7 @@ impl Array {
         by_device
     }
 
-    pub(super) fn start_in_place_writes(
+    pub(in crate::array) fn start_in_place_writes(
         &mut self,
         by_device: &DeviceWrites<'_>,
     ) -> Result<InFlightTransfers> {
@@ -136,7 +139,7 @@ impl Array {
     }
 
     /// Remembers these zones as the most recently written ones.
-    pub(super) fn remember_recent_zones(&mut self, zones: BTreeSet<u64>) {
+    pub(in crate::array) fn remember_recent_zones(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
             self.recent_zones.push_back(zone);
@@ -146,7 +149,7 @@ impl Array {
         }
     }
 
-    pub(super) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
+    pub(in crate::array) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         self.finish_writes(writes)?;
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }

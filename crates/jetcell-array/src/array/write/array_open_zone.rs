@@ -1,13 +1,13 @@
 //! The open zone of a sequential writer to new rows. The zone's blocks are passed directly to the member transfers,
 //! without a copy in the staging area.
 //!
-//! An open zone continues a sequence whose first rows were staged and started as [new rows](super::new_rows), as long
+//! An open zone continues a sequence whose first rows were staged and started as [new rows](crate::array::write::new_rows), as long
 //! as the writer stays within the open rows. The blocks of an open zone have not been written yet. They become staged
 //! if the zone does not fill up, or if an operation other than a write needs them.
 
 use std::ops::Range;
 
-use super::{Array, ZoneBuffer};
+use crate::array::{Array, ZoneBuffer};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::shared_block::SharedBlock;
@@ -17,8 +17,8 @@ const ZONES_PER_RECORD_READ: u64 = 4;
 
 /// The rows of a zone that is being filled. The rows are open but not started. All writes to these rows go to the
 /// zone, and their blocks are never staged.
-pub(super) struct ArrayOpenZone {
-    pub(super) zone: ZoneBuffer,
+pub(in crate::array) struct ArrayOpenZone {
+    pub(in crate::array) zone: ZoneBuffer,
     rows: Range<u64>,
     blocks: usize,
     /// Number of blocks without content.
@@ -46,7 +46,7 @@ impl ArrayOpenZone {
 impl Array {
     /// Returns true if a block that is about to be written belongs to the open zone. If a sequential writer has
     /// reached a zone that begins with this block, opens the zone.
-    pub(super) fn ensure_open_zone_for(&mut self, block: u64) -> bool {
+    pub(in crate::array) fn ensure_open_zone_for(&mut self, block: u64) -> bool {
         if !self.has_new_rows() && self.open_zone.is_none() {
             return false;
         }
@@ -67,7 +67,7 @@ impl Array {
     ///
     /// # Panics
     /// The block is not in the open zone; see [`Array::ensure_open_zone_for`].
-    pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
+    pub(in crate::array) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
         let open_zone = self.open_zone.as_mut().expect("a zone is open");
         if let Some(replaced) = open_zone.put(block, content) {
             self.buffers.recycle_block(replaced);
@@ -127,7 +127,7 @@ impl Array {
     }
 
     /// Closes the open zone. Its blocks become staged.
-    pub(super) fn close_open_zone(&mut self) {
+    pub(in crate::array) fn close_open_zone(&mut self) {
         let Some(ArrayOpenZone { zone, .. }) = self.open_zone.take() else { return };
         for (block, content) in zone.into_blocks() {
             // A shared block keeps a larger buffer in memory than the block needs, so it is copied.
@@ -138,7 +138,7 @@ impl Array {
     }
 
     /// Closes the open zone if it contains one of these blocks.
-    pub(super) fn close_open_zone_with(&mut self, blocks: &[u64]) {
+    pub(in crate::array) fn close_open_zone_with(&mut self, blocks: &[u64]) {
         let layout = self.config.layout;
         let has_written_row =
             |filling: &ArrayOpenZone| blocks.iter().any(|block| filling.has_row(layout.locate(*block).0));

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use super::Array;
 use super::commit::NewColumns;
-use super::transfers::InFlightTransfers;
-use super::zone_write::{FreeRowWrite, ZoneWrite, fill_all, is_whole};
+use super::zone_encoding::{FreeRowWrite, ZoneWrite, fill_all, is_whole};
+use crate::array::Array;
+use crate::array::members::InFlightTransfers;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
@@ -23,7 +23,7 @@ const ZONES_AHEAD_FACTOR: u64 = 4;
 const MAX_ZONES_AHEAD: u64 = 32;
 
 /// Maximum number of threads that compute rows.
-pub(super) const MAX_THREADS: usize = 8;
+pub(in crate::array) const MAX_THREADS: usize = 8;
 
 /// Number of rows that each thread computes in a batch.
 const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
@@ -91,7 +91,7 @@ impl Array {
 
     /// Waits for the operations that must complete before these rows can be written, and loads the records of the
     /// rows.
-    pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
+    pub(in crate::array) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
         self.check_writable()?;
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
         self.prevent_replay_of(rows)?;
@@ -152,7 +152,7 @@ impl Array {
     }
 
     /// Starts writes whose buffers are filled.
-    pub(super) fn start_filled_writes(
+    pub(in crate::array) fn start_filled_writes(
         &mut self,
         devices: &[usize],
         writes: Vec<ZoneWrite>,
@@ -164,7 +164,10 @@ impl Array {
     }
 
     /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
-    pub(super) fn start_rows_in_any_state(&mut self, rows: &[FreeRowWrite]) -> Result<InFlightTransfers> {
+    pub(in crate::array) fn start_rows_in_any_state(
+        &mut self,
+        rows: &[FreeRowWrite],
+    ) -> Result<InFlightTransfers> {
         let rows: Vec<(u64, NewColumns)> =
             rows.iter().map(|(row, columns)| (*row, columns.iter().cloned().enumerate().collect())).collect();
         let planned = self.plan_rows(&rows)?;

@@ -6,8 +6,8 @@ use jetcell_sync::thread;
 use jetcell_vfs::IoBuffer;
 use zerocopy::IntoBytes;
 
-use super::Array;
-use super::transfers::TransferSegment;
+use crate::array::Array;
+use crate::array::members::TransferSegment;
 use crate::geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::kernels::Kernel;
@@ -18,7 +18,7 @@ use crate::shared_block::SharedBlock;
 pub(crate) type FreeRowWrite = (u64, Vec<SharedBlock>);
 
 /// Parameters for computing the block records and parity of rows.
-pub(super) struct RowEncoder {
+pub(in crate::array) struct RowEncoder {
     array: u128,
     layout: ArrayLayout,
     code: RedundancyCode,
@@ -26,7 +26,7 @@ pub(super) struct RowEncoder {
 }
 
 /// A write to rows of one zone. Each slot's buffers contain the blocks for its member.
-pub(super) struct ZoneWrite {
+pub(in crate::array) struct ZoneWrite {
     /// Rows in ascending order.
     rows: Vec<u64>,
     /// Runs of written blocks in the zone. Block 0 is the records, and block 1 is the first row.
@@ -57,13 +57,13 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
 }
 
 /// Returns true if these are all rows of their zone.
-pub(super) fn is_whole(rows: &[u64]) -> bool {
+pub(in crate::array) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }
 
 impl RowEncoder {
     /// Returns the state of a row. `records` contains the records of the row's zone by slot.
-    pub(super) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
+    pub(in crate::array) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
         let RowEncoder { array, layout, code, .. } = self;
         let record = |cell| {
             let bytes = &records[layout.slot(row, cell)][MemberDevice::record_range(row)];
@@ -77,12 +77,12 @@ impl RowEncoder {
 
 impl ZoneWrite {
     /// Returns the zone of the rows.
-    pub(super) fn zone(&self) -> u64 {
+    pub(in crate::array) fn zone(&self) -> u64 {
         self.rows[0] / ZONE_ROWS
     }
 
     /// Returns the rows that are written, in ascending order.
-    pub(super) fn rows(&self) -> &[u64] {
+    pub(in crate::array) fn rows(&self) -> &[u64] {
         &self.rows
     }
 
@@ -97,7 +97,7 @@ impl ZoneWrite {
 
     /// Copies the data of the rows into the buffers, and computes parity and records. `rows` must be the rows of this
     /// write.
-    pub(super) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRowWrite]) {
+    pub(in crate::array) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRowWrite]) {
         let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
             let mut checksums = self.copy_row(coding, *row, columns);
@@ -167,7 +167,11 @@ impl ZoneWrite {
 }
 
 /// Fills writes of zones, each with its rows, on `threads` threads.
-pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
+pub(in crate::array) fn fill_all(
+    writes: &mut [(ZoneWrite, &[FreeRowWrite])],
+    coding: &RowEncoder,
+    threads: usize,
+) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
     };
@@ -182,7 +186,7 @@ pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &Row
 }
 
 impl Array {
-    pub(super) fn row_encoder(&self) -> RowEncoder {
+    pub(in crate::array) fn row_encoder(&self) -> RowEncoder {
         RowEncoder {
             array: self.config.array,
             layout: self.config.layout,
@@ -193,7 +197,7 @@ impl Array {
 
     /// Returns the device of each slot. Returns `None` if a slot has no device or several devices, or if cells have
     /// copies.
-    pub(super) fn device_per_slot(&self) -> Option<Vec<usize>> {
+    pub(in crate::array) fn device_per_slot(&self) -> Option<Vec<usize>> {
         let sole = |slot| {
             let mut devices = self.targets(slot);
             devices.next().filter(|_| devices.next().is_none())
@@ -202,7 +206,7 @@ impl Array {
     }
 
     /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
-    pub(super) fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
+    pub(in crate::array) fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let mut of_slot = |_| runs.iter().map(|run| self.buffers.take(run.len() * BLOCK)).collect();
         let buffers = (0..self.config.layout.slots).map(&mut of_slot).collect();
@@ -213,7 +217,7 @@ impl Array {
 
     /// Copies the current records of the zone into a write to these devices, unless the write replaces all of them.
     /// Returns `None` if they cannot be read.
-    pub(super) fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
+    pub(in crate::array) fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
         if write.generation.is_some() {
             return Some(());
         }
@@ -225,7 +229,11 @@ impl Array {
     }
 
     /// Returns the transfers of a filled write. The write's records become the current records of the zone.
-    pub(super) fn zone_segments(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<TransferSegment> {
+    pub(in crate::array) fn zone_segments(
+        &mut self,
+        devices: &[usize],
+        write: ZoneWrite,
+    ) -> Vec<TransferSegment> {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);
         for (&device, of_slot) in devices.iter().zip(write.buffers) {

@@ -7,8 +7,8 @@
 
 use jetcell_vfs::{IoReason, TransferKind};
 
-use super::Array;
-use super::transfers::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment};
+use crate::array::Array;
+use crate::array::members::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment};
 use crate::geometry::BLOCK;
 use crate::integrity::{CellState, RowState};
 
@@ -17,7 +17,7 @@ pub(crate) type BlockLocation = (usize, u64);
 
 /// Blocks that have been fetched but not yet released.
 #[derive(Default)]
-pub(super) struct FetchedBlocks {
+pub(in crate::array) struct FetchedBlocks {
     /// Segments, sorted by device and offset.
     segments: Vec<TransferSegment>,
 }
@@ -32,7 +32,7 @@ impl FetchedBlocks {
 
 impl TransferSegment {
     /// Returns a block if it is in the segment.
-    pub(super) fn block(&self, (device, offset): BlockLocation) -> Option<&[u8]> {
+    pub(in crate::array) fn block(&self, (device, offset): BlockLocation) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.buffer.get(start..start + BLOCK).filter(|_| self.device == device)
     }
@@ -77,7 +77,7 @@ impl Array {
 
     /// Waits for the reads, and adds the blocks to those that were already fetched. Calls `arrived` for each segment
     /// as soon as it has been read, while other reads are in flight.
-    pub(super) fn finish_fetch_with(
+    pub(in crate::array) fn finish_fetch_with(
         &mut self,
         mut reads: InFlightTransfers,
         mut arrived: impl FnMut(&TransferSegment),
@@ -124,7 +124,7 @@ impl Array {
     }
 
     /// Returns the location of a cell's content if a member has it.
-    pub(super) fn block_location(
+    pub(in crate::array) fn block_location(
         &mut self,
         row: u64,
         cell: usize,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetcell_vfs::IoBuffer;
 use zerocopy::little_endian::U64;
 
-use super::Array;
+use crate::array::Array;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -43,7 +43,7 @@ impl JournalledCommit {
 impl Array {
     /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its
     /// journal together with the previous commit's blocks.
-    pub(super) fn replay_journal(&mut self) -> Result<()> {
+    pub(in crate::array) fn replay_journal(&mut self) -> Result<()> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(()) };
         let mut before = commits.remove(&(number - 1));

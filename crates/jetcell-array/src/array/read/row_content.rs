@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
-use super::{Array, ArrayMode};
+use crate::array::{Array, ArrayMode};
 use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
@@ -36,7 +36,7 @@ impl Array {
 
     /// Returns the states of several rows. If each slot has exactly one member, each zone's records are looked up
     /// only once.
-    pub(super) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
+    pub(in crate::array) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
         let Some(devices) = self.device_per_slot() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
         };
@@ -92,7 +92,12 @@ impl Array {
     }
 
     /// Returns a device that has a block with this record.
-    pub(super) fn device_with_record(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
+    pub(in crate::array) fn device_with_record(
+        &mut self,
+        row: u64,
+        cell: usize,
+        record: BlockRecord,
+    ) -> Option<usize> {
         let slot = self.config.layout.slot(row, cell);
         self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
     }
@@ -164,14 +169,14 @@ impl Array {
     }
 
     /// Returns the cell from which a data column is read. With mirrors, the copies are read in turn, chunk by chunk.
-    pub(super) fn preferred_cell(&self, row: u64, column: usize) -> usize {
+    pub(in crate::array) fn preferred_cell(&self, row: u64, column: usize) -> usize {
         let copies = self.code.copies();
         let turn = (row / u64::from(self.config.layout.chunk)) as usize;
         column * copies + turn % copies
     }
 
     /// Counts the recovered cells that a member has, but that are damaged or stale. Returns that number.
-    pub(super) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
+    pub(in crate::array) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
         self.counters.defects += count;
@@ -180,7 +185,7 @@ impl Array {
 
     /// Reads cells of a row individually, each into its own buffer. Cells that no member has are recovered and
     /// written back.
-    pub(super) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
+    pub(in crate::array) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
         self.records.trim();
         let state = self.row_state(row);
         let mut lost = vec![];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{OpenMode, Vfs};
 
-use super::Array;
+use crate::array::Array;
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::RaidLevel;
 use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig};

@@ -3,8 +3,8 @@
 
 use jetcell_vfs::IoBuffer;
 
-use super::Array;
 use super::commit::{CellWrite, NewColumns};
+use crate::array::Array;
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
 use crate::integrity::{BlockRecord, CellState, RowState};
@@ -53,7 +53,7 @@ impl Array {
     }
 
     /// Reads the blocks that the writes of these rows need, from all members concurrently.
-    pub(super) fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
+    pub(in crate::array) fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
         let mut places = vec![];
         for (row, columns) in rows {
             let state = self.row_state(*row);
@@ -64,7 +64,7 @@ impl Array {
     }
 
     /// Returns the new content of all cells that a write of some columns changes.
-    pub(super) fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
+    pub(in crate::array) fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
         let data = self.code.data_columns(cells);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use jetcell_sync::{Arc, thread};
 use jetcell_vfs::Vfs;
 
-use super::create::open_distinct;
-use super::free_rows::MAX_THREADS;
-use super::{Array, ArrayIoCounters, ArrayMode, LoadMeter, ZONES_PER_SAVE};
+use crate::array::members::open_distinct;
+use crate::array::write::MAX_THREADS;
+use crate::array::{Array, ArrayIoCounters, ArrayMode, LoadMeter, ZONES_PER_SAVE};
 use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};

@@ -3,7 +3,7 @@
 use jetcell_vfs::{File, IoReason, is_power_off};
 
 use super::transfers::TransferSegment;
-use super::{Array, ArrayMode};
+use crate::array::{Array, ArrayMode};
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
 use crate::member::{Extents, MemberDevice, MemberId};

@@ -8,7 +8,7 @@ use crate::shared_block::SharedBlock;
 
 /// Minimum length of a pooled buffer, in bytes. Shorter buffers come from the allocator, which has its own pools for
 /// them.
-pub(super) const MIN_POOLED_BYTES: usize = 32 << 10;
+pub(in crate::array) const MIN_POOLED_BYTES: usize = 32 << 10;
 /// Maximum number of bytes in the pool.
 const MAX_POOLED_BYTES: usize = 64 << 20;
 
@@ -17,7 +17,7 @@ const MAX_POOLED_BLOCKS: usize = 16384;
 
 /// Pool of buffers that are not in use by any transfer.
 #[derive(Default)]
-pub(super) struct BufferPool {
+pub(in crate::array) struct BufferPool {
     /// Pooled buffers in ascending order of capacity. The number tells when a buffer was last returned, as a value of
     /// `return_count`.
     pooled: Vec<(IoBuffer, u64)>,

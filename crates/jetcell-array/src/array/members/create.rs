@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jetcell_vfs::{OpenMode, Vfs};
 
-use super::Array;
+use crate::array::Array;
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::{ArrayLayout, RaidLevel, ZONE_ROWS};
 use crate::member::{
@@ -86,7 +86,7 @@ impl Array {
 }
 
 /// Opens the members, which must be distinct files.
-pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
+pub(in crate::array) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {
             return Err(ArrayRefusal::DuplicateMember(path.clone()).into());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jetcell_vfs::IoBuffer;
 
-use super::Array;
 use super::commit::NewColumns;
+use crate::array::Array;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::shared_block::WriteData;

@@ -9,7 +9,7 @@ const MAX_ZONES: usize = 1 << 18;
 
 /// The generation of each zone whose cells all share a single generation.
 #[derive(Default)]
-pub(super) struct ZoneGenerations {
+pub(in crate::array) struct ZoneGenerations {
     generations: BTreeMap<u64, u64>,
 }
 

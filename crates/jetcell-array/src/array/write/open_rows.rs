@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::Array;
+use crate::array::Array;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{CellState, RowState};
@@ -22,7 +22,7 @@ const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
 impl RowState {
     /// Returns true if no member has content of the row. A write leaves records on more members than the level may
     /// lose, so missing members do not matter.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::array) fn is_new(&self) -> bool {
         self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
     }
 }
@@ -71,7 +71,7 @@ impl Array {
 
     /// Opens these runs of never-written rows, and some rows after each run. If the configuration has no room for all
     /// runs, some of them stay closed.
-    pub(super) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
+    pub(in crate::array) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
         if runs.ranges().iter().all(|run| self.config.open_rows.contains_range(run)) {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Array {
 
     /// Reads the records of the rows that will be opened next, as soon as half of the open rows are used. This way,
     /// the writer does not have to wait for these reads.
-    pub(super) fn read_records_of_next_rows(&mut self) {
+    pub(in crate::array) fn read_records_of_next_rows(&mut self) {
         for range in self.config.open_rows.ranges().to_vec() {
             let middle = range.start + (range.end - range.start) / 2;
             if self.new_rows.started.last_in(&range).is_some_and(|last| last >= middle) {
@@ -111,7 +111,7 @@ impl Array {
 
     /// Acknowledges the writes to open rows, and closes these rows and the rows that are to be written through the
     /// journal. The rows after them are then open, so a sequential writer needs no further save.
-    pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
+    pub(in crate::array) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
         for range in self.remaining_open_rows(journalled) {
             let is_as_before = self.config.open_rows.ranges().contains(&range);
@@ -133,7 +133,7 @@ impl Array {
     }
 
     /// Clears the rows that were open at a crash. The caller saves the configuration, which then lists no open rows.
-    pub(super) fn clear_open_rows(&mut self) -> Result<()> {
+    pub(in crate::array) fn clear_open_rows(&mut self) -> Result<()> {
         for range in self.config.open_rows.ranges().to_vec() {
             for start in range.clone().step_by(ROWS_EXAMINED as usize) {
                 let rows: Vec<u64> = (start..range.end.min(start + ROWS_EXAMINED)).collect();

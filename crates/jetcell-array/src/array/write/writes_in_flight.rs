@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::Array;
-use super::transfers::InFlightTransfers;
+use super::zone_encoding::{FreeRowWrite, ZoneWrite};
 use super::zone_worker::ZoneWorker;
-use super::zone_write::{FreeRowWrite, ZoneWrite};
+use crate::array::Array;
+use crate::array::members::InFlightTransfers;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
@@ -41,7 +41,7 @@ struct RowWrite {
 
 /// Writes that have not completed, in the order in which they were started.
 #[derive(Default)]
-pub(super) struct RowWrites {
+pub(in crate::array) struct RowWrites {
     writes: VecDeque<RowWrite>,
     bytes: usize,
     /// Zones that are to be written after `writes`. Each worker has at most one of them.
@@ -93,7 +93,7 @@ impl Array {
     }
 
     /// Waits for the commits that write zones of these blocks. The blocks can then be read.
-    pub(super) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
+    pub(in crate::array) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
         let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
         let has_any = |write: &RowWrite| {
             write.is_commit && blocks.iter().any(|block| write.zones.contains(&zone(block)))
@@ -102,7 +102,7 @@ impl Array {
     }
 
     /// Waits for the writes of rows in these zones.
-    pub(super) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
+    pub(in crate::array) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
         while self.row_writes.overlaps(zones) {
             if let Err(error) = self.finish_first_write() {
                 return self.finish_rows().and(Err(error));
@@ -112,7 +112,7 @@ impl Array {
     }
 
     /// Tracks a write of free rows in these zones until it completes.
-    pub(super) fn track_row_writes(
+    pub(in crate::array) fn track_row_writes(
         &mut self,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
@@ -121,7 +121,7 @@ impl Array {
     }
 
     /// Tracks the in-place write of a commit until it completes.
-    pub(super) fn track_commit_write(
+    pub(in crate::array) fn track_commit_write(
         &mut self,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
@@ -153,7 +153,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed.
-    pub(super) fn compute_zone(
+    pub(in crate::array) fn compute_zone(
         &mut self,
         devices: Vec<usize>,
         mut write: ZoneWrite,
@@ -196,7 +196,7 @@ impl Array {
     }
 
     /// Starts to write all zones whose parity was computed. The cached records then reflect these writes.
-    pub(super) fn start_computed(&mut self) -> Result<()> {
+    pub(in crate::array) fn start_computed(&mut self) -> Result<()> {
         while !self.row_writes.computed.is_empty() {
             self.start_first_computed()?;
         }

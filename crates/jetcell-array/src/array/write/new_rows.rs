@@ -2,7 +2,7 @@
 //! the journal.
 //!
 //! The journal protects the previous content of a row, but new rows have none. After a crash, [open
-//! rows](super::open_rows) tell startup which rows to clear. Writes that were not acknowledged are therefore lost as
+//! rows](crate::array::write::open_rows) tell startup which rows to clear. Writes that were not acknowledged are therefore lost as
 //! if they had not happened.
 //!
 //! Rows are written this way once staged writes fill the journal. Until then, a flush is a single commit: it is
@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Array, FreeRowWrite};
+use crate::array::{Array, FreeRowWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::member::Extents;
@@ -21,14 +21,14 @@ use crate::member::Extents;
 const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 
 /// State of writes to new rows.
-pub(super) struct NewRowWrites {
+pub(in crate::array) struct NewRowWrites {
     /// Number of rows that are started together between flushes. By default this is a zone, which a member writes in
     /// one transfer. If it is 0, all writes go through the journal.
-    pub(super) unit: u64,
+    pub(in crate::array) unit: u64,
     /// Minimum and maximum number of rows that are opened ahead of a writer.
-    pub(super) ahead: Range<u64>,
+    pub(in crate::array) ahead: Range<u64>,
     /// Rows that were started but are not acknowledged yet. All of them are open.
-    pub(super) started: Extents,
+    pub(in crate::array) started: Extents,
 }
 
 impl Default for NewRowWrites {
@@ -50,7 +50,7 @@ impl Array {
     }
 
     /// Returns true if some rows were started but are not acknowledged yet.
-    pub(super) fn has_new_rows(&self) -> bool {
+    pub(in crate::array) fn has_new_rows(&self) -> bool {
         !self.new_rows.started.is_empty()
     }
 
@@ -72,7 +72,7 @@ impl Array {
     }
 
     /// Opens new rows that are staged, and rows after them, and then starts to write the staged rows in whole units.
-    pub(super) fn start_new_rows(&mut self) -> Result<()> {
+    pub(in crate::array) fn start_new_rows(&mut self) -> Result<()> {
         let unit = self.new_rows.unit;
         if unit == 0 {
             return Ok(());
@@ -116,7 +116,7 @@ impl Array {
 
     /// Makes started rows durable, and removes them from the open rows. Blocks that are still staged afterwards must
     /// go through the journal.
-    pub(super) fn acknowledge_new_rows(&mut self) -> Result<()> {
+    pub(in crate::array) fn acknowledge_new_rows(&mut self) -> Result<()> {
         if !self.has_new_rows() {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Array {
 
     /// Waits for writes of new rows and for commits until these blocks can be read. Closes the open zone if it
     /// contains any of them.
-    pub(super) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
+    pub(in crate::array) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         self.close_open_zone_with(blocks);
         if self.has_new_rows() { self.finish_rows_of(blocks) } else { self.finish_commits_of(blocks) }
     }

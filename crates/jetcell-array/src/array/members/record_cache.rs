@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
-use super::Array;
 use super::transfers::{InFlightTransfers, TransferSegment};
 use super::zone_generations::ZoneGenerations;
+use crate::array::Array;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -181,13 +181,13 @@ impl Array {
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
     /// then: when a writer starts again at the beginning, the records that it needs next are those that were read
     /// longest ago.
-    pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
+    pub(in crate::array) fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
 
     /// Starts to read the records of zones that will be written whole, except for zones whose generation is known:
     /// their records are not needed.
-    pub(super) fn read_generations_ahead(&mut self, zones: Range<u64>) {
+    pub(in crate::array) fn read_generations_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |records, zone| records.next_generation(zone).is_none());
     }
 
@@ -219,7 +219,7 @@ impl Array {
     }
 
     /// Returns true if the records of a zone are cached and show that its rows were never written.
-    pub(super) fn is_zone_new(&self, zone: u64) -> bool {
+    pub(in crate::array) fn is_zone_new(&self, zone: u64) -> bool {
         let is_new = |device| self.records.block(device, zone).is_some_and(|block| *block == [0; BLOCK]);
         self.devices_with_records().into_iter().all(is_new)
     }

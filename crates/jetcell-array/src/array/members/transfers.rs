@@ -6,12 +6,12 @@ use std::io;
 use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
-use super::Array;
 use super::buffer_pool::BufferPool;
+use crate::array::Array;
 use crate::error::Result;
 
 /// Maximum length of a segment in bytes.
-pub(super) const MAX_SEGMENT_BYTES: usize = 1 << 20;
+pub(in crate::array) const MAX_SEGMENT_BYTES: usize = 1 << 20;
 
 /// A contiguous range of a member, with a buffer for its content.
 pub(crate) struct TransferSegment {
@@ -23,7 +23,7 @@ pub(crate) struct TransferSegment {
 /// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
 pub(crate) struct InFlightTransfers {
     /// Total length of all segments in bytes.
-    pub(super) bytes: usize,
+    pub(in crate::array) bytes: usize,
     /// Device, offset and length in bytes of each segment.
     locations: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
@@ -31,21 +31,21 @@ pub(crate) struct InFlightTransfers {
 
 impl InFlightTransfers {
     /// Waits for the next transfer to complete. Returns `None` if all transfers have completed.
-    pub(super) fn next(&mut self) -> Option<(TransferSegment, io::Result<()>)> {
+    pub(in crate::array) fn next(&mut self) -> Option<(TransferSegment, io::Result<()>)> {
         let (index, result, buffer) = self.finished.recv().ok()?;
         let (device, offset, _) = self.locations[index];
         Some((TransferSegment { device, offset, buffer }, result))
     }
 
     /// Returns true if a segment contains the block at this location. Segments must be in order of device and offset.
-    pub(super) fn covers(&self, place: (usize, u64)) -> bool {
+    pub(in crate::array) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.locations[at]);
         before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
     /// Waits for all transfers. The results are in the order of the segments.
-    pub(super) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
+    pub(in crate::array) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
         let mut results: Vec<Option<(TransferSegment, io::Result<()>)>> =
             self.locations.iter().map(|_| None).collect();
         for (index, result, buffer) in self.finished {
@@ -57,7 +57,7 @@ impl InFlightTransfers {
 }
 
 /// Joins adjacent writes to a device.
-pub(super) fn join_writes(
+pub(in crate::array) fn join_writes(
     buffers: &mut BufferPool,
     device: usize,
     mut writes: Vec<(u64, &[u8])>,
@@ -92,7 +92,7 @@ impl Array {
     }
 
     /// Starts transfers on all devices concurrently.
-    pub(super) fn start_transfers(
+    pub(in crate::array) fn start_transfers(
         &mut self,
         kind: TransferKind,
         pieces: Vec<TransferSegment>,
@@ -143,7 +143,11 @@ impl Array {
     }
 
     /// Writes segments to their devices. Devices whose writes failed are removed from the array.
-    pub(super) fn write_segments(&mut self, pieces: Vec<TransferSegment>, reason: IoReason) -> Result<()> {
+    pub(in crate::array) fn write_segments(
+        &mut self,
+        pieces: Vec<TransferSegment>,
+        reason: IoReason,
+    ) -> Result<()> {
         let writes = self.start_writes(pieces, reason);
         self.finish_writes(writes)
     }

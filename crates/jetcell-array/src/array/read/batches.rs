@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Array;
 use super::fetched_blocks::BlockLocation;
-use super::transfers::InFlightTransfers;
+use crate::array::Array;
+use crate::array::members::InFlightTransfers;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, CellState, RowState};
@@ -33,7 +33,7 @@ pub(crate) struct BlockReadAhead {
     reads: InFlightTransfers,
     blocks: Vec<u64>,
     batch: ReadBatchPlan,
-    /// Value of [`RecordCache::changes`](super::records::RecordCache::changes) when the reads were started.
+    /// Value of [`RecordCache::changes`](crate::array::members::RecordCache::changes) when the reads were started.
     changes: u64,
 }
 
@@ -71,7 +71,7 @@ impl Array {
     }
 
     /// Reads blocks of the array, each into its own buffer. Some of the reads may already be in flight.
-    pub(super) fn read_blocks(
+    pub(in crate::array) fn read_blocks(
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],

@@ -1,0 +1,8 @@
+//! Reads: batches for callers, and the verified or recovered content of rows.
+
+mod batches;
+mod fetched_blocks;
+mod row_content;
+
+pub(crate) use self::batches::BlockReadAhead;
+pub(in crate::array) use self::fetched_blocks::FetchedBlocks;
