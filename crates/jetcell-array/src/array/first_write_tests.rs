@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_vfs::SimVfs;
 use rand::Rng;
 
 use super::*;
+use crate::RaidLevel;
 use crate::geometry::ZONE_ROWS;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io_error};
-use crate::{BlockStore, LunVolume, RaidLevel, WriteLogOptions};
 
 /// Returns all blocks of these rows, each with this value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
@@ -355,22 +354,4 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
     tested.crash();
     tested.assemble(false).unwrap();
     tested.check();
-}
-
-#[test]
-fn lun_volumes_write_new_rows_without_array_open_rows() {
-    let mut tested = TestArray::with_zones(RaidLevel::Raid6, 5, 1, 24);
-    let log =
-        WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };
-    let array = tested.array.take().unwrap();
-    let mut luns = LunVolume::create(array, &log).unwrap();
-    luns.create_lun("lun", 1500).unwrap();
-    let mut lun = luns.lun("lun").unwrap();
-    for first in (0..1500).step_by(100) {
-        lun.write_blocks(first, &content(first + 1).repeat(100)).unwrap();
-    }
-    lun.flush().unwrap();
-    luns.consistency_point().unwrap();
-    assert!(luns.counters().blocks_in_whole_rows > 0);
-    assert_eq!((luns.array().counters().new_rows, open_rows(&tested)), (0, vec![]));
 }

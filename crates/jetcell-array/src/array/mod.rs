@@ -38,10 +38,10 @@ pub use self::members::{
     ArrayExamination, CreateArrayOptions, MemberPurpose, MemberRequirements, MemberState, PreparedMember,
 };
 pub(crate) use self::members::{InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
-pub(crate) use self::read::BlockReadAhead;
+pub use self::read::BlockReadAhead;
 pub use self::recovery::{ArrayAccess, AssembleOptions};
 pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
-pub(crate) use self::write::{FreeRowWrite, ZoneBuffer};
+pub use self::write::{FreeRowWrite, ZoneBuffer};
 
 /// Array I/O counters, accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -158,7 +158,7 @@ impl Array {
     }
 
     /// Returns true if any block was ever written.
-    pub(crate) fn was_written(&self) -> bool {
+    pub fn was_written(&self) -> bool {
         self.sequence > 1 || self.lifetime().blocks_written > 0
     }
 
@@ -253,7 +253,7 @@ impl Array {
     }
 
     /// Reads individual blocks, some of which may already be in flight because of [`Array::start_read`].
-    pub(crate) fn finish_read(
+    pub fn finish_read(
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
@@ -299,14 +299,14 @@ impl Array {
     }
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
-    pub(crate) fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
+    pub fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
         let mut buffer = self.buffers.take_block(are_many);
         buffer.copy_from_slice(content);
         buffer.into()
     }
 
     /// Puts a block's buffer back into the pool, unless the block is still shared.
-    pub(crate) fn recycle_block(&mut self, block: SharedBlock) {
+    pub fn recycle_block(&mut self, block: SharedBlock) {
         self.buffers.recycle_block(block);
     }
 

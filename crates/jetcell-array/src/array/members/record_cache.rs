@@ -313,10 +313,13 @@ impl Array {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Array {
     /// Checks that remembered generations match the records on the members.
-    pub(crate) fn check_generations(&mut self) {
+    ///
+    /// # Panics
+    /// They do not match, or the array failed.
+    pub fn check_generations(&mut self) {
         self.finish_rows().unwrap();
         let zones: Vec<u64> = self.records.generations.zones().collect();
         for zone in zones {
@@ -330,7 +333,7 @@ impl Array {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl RecordCache {
     /// Removes the records of a zone from the cache, like an eviction.
     pub fn evict(&mut self, zone: u64) {

@@ -44,8 +44,7 @@ impl Array {
 
     /// Returns true if the level tolerates the loss of these slots.
     pub(crate) fn tolerates_loss(&self, lost: &[usize]) -> bool {
-        // With mirrors, cells are slots; with parity, only the number of lost slots matters.
-        self.code.recovers(lost)
+        self.config.layout.tolerates_loss(lost)
     }
 
     /// Processes the result of a write to a device. After an error, the device is removed from the array. If the
@@ -110,7 +109,7 @@ impl Array {
     }
 
     /// Makes all previous writes to the members durable. Members that fail to sync are removed from the array.
-    pub(crate) fn sync_members(&mut self) -> Result<()> {
+    pub fn sync_members(&mut self) -> Result<()> {
         self.finish_rows()?;
         self.sync_devices()
     }

@@ -15,7 +15,7 @@ pub(in crate::array) struct ZoneGenerations {
 
 impl ZoneGenerations {
     /// Returns the zones that are remembered.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn zones(&self) -> impl Iterator<Item = u64> {
         self.generations.keys().copied()
     }

@@ -29,7 +29,7 @@ struct PlannedBlockRead {
 }
 
 /// Reads started in advance, for blocks that a caller is expected to request.
-pub(crate) struct BlockReadAhead {
+pub struct BlockReadAhead {
     reads: InFlightTransfers,
     blocks: Vec<u64>,
     batch: ReadBatchPlan,
@@ -50,7 +50,7 @@ struct ReadBatchPlan {
 impl Array {
     /// Starts to read blocks of the array. The array may be used before the blocks are requested: blocks that have
     /// changed by then are read again.
-    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> BlockReadAhead {
+    pub fn start_read(&mut self, blocks: &[u64]) -> BlockReadAhead {
         // Errors are not reported here: the subsequent reads report them.
         let can_read = self.finish_writes_of(blocks).is_ok() && self.check_running().is_ok();
         let blocks = if can_read { blocks } else { &[] };

@@ -4,5 +4,5 @@ mod batches;
 mod fetched_blocks;
 mod row_content;
 
-pub(crate) use self::batches::BlockReadAhead;
+pub use self::batches::BlockReadAhead;
 pub(in crate::array) use self::fetched_blocks::FetchedBlocks;

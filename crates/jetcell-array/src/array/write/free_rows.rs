@@ -75,7 +75,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed. In that case, no write of these rows is in flight.
-    pub(crate) fn start_free_rows(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
+    pub fn start_free_rows(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_after(rows) {
@@ -108,7 +108,7 @@ impl Array {
 
     /// Writes zeros to all blocks of rows that nothing refers to, regardless of their state. The rows must be in
     /// ascending order. The zeros are durable when this returns.
-    pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
+    pub fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let columns = self.config.layout.data_columns();
         let zero_row = |row| (row, vec![zeros.clone(); columns]);

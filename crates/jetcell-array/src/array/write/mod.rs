@@ -16,5 +16,5 @@ pub(in crate::array) use self::array_open_zone::ArrayOpenZone;
 pub(in crate::array) use self::free_rows::MAX_THREADS;
 pub(in crate::array) use self::new_rows::NewRowWrites;
 pub(in crate::array) use self::writes_in_flight::RowWrites;
-pub(crate) use self::zone_buffer::ZoneBuffer;
-pub(crate) use self::zone_encoding::FreeRowWrite;
+pub use self::zone_buffer::ZoneBuffer;
+pub use self::zone_encoding::FreeRowWrite;

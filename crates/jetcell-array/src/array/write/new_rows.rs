@@ -39,7 +39,7 @@ impl Default for NewRowWrites {
 
 impl Array {
     /// Routes all further writes through the journal, except for writes of whole rows that the caller starts itself.
-    pub(crate) fn journal_new_rows(&mut self) {
+    pub fn journal_new_rows(&mut self) {
         self.new_rows.unit = 0;
     }
 

@@ -71,7 +71,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed. No write is in flight then.
-    pub(crate) fn finish_rows(&mut self) -> Result<()> {
+    pub fn finish_rows(&mut self) -> Result<()> {
         let mut result = Ok(());
         while !self.row_writes.is_empty() {
             result = result.and(self.finish_first_write());
@@ -83,7 +83,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed. No write is in flight then.
-    pub(crate) fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
+    pub fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
         if self.row_writes.is_empty() {
             return Ok(());
         }

@@ -22,7 +22,7 @@ const ZONES_PER_READ: u64 = 4;
 const MAX_ADOPTED_BYTES: usize = 32 << 20;
 
 /// Buffers rows of a zone, with the contents of the blocks written so far.
-pub(crate) struct ZoneBuffer {
+pub struct ZoneBuffer {
     layout: ArrayLayout,
     /// Rows in ascending order.
     rows: Vec<u64>,
@@ -96,7 +96,7 @@ impl ZoneBuffer {
 impl Array {
     /// Opens rows of one zone, in ascending order. Nothing may refer to the rows, and their blocks have no content
     /// yet. Returns `None` if cells have copies.
-    pub(crate) fn start_zone_buffer(&mut self, rows: Vec<u64>) -> Option<ZoneBuffer> {
+    pub fn start_zone_buffer(&mut self, rows: Vec<u64>) -> Option<ZoneBuffer> {
         if self.code.copies() != 1 {
             return None;
         }
@@ -106,11 +106,7 @@ impl Array {
     }
 
     /// Takes over a caller's buffer for blocks of a zone. See [`ZoneBuffer::adopt_buffer`].
-    pub(crate) fn adopt_buffer(
-        &mut self,
-        zone: &mut ZoneBuffer,
-        buffer: &mut IoBuffer,
-    ) -> Option<Vec<SharedBlock>> {
+    pub fn adopt_buffer(&mut self, zone: &mut ZoneBuffer, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         zone.adopt_buffer(&mut self.buffers, buffer)
     }
 
@@ -118,7 +114,7 @@ impl Array {
     ///
     /// # Errors
     /// The array failed. No write of free rows is in flight then.
-    pub(crate) fn start_open_zone(&mut self, open: ZoneBuffer) -> Result<()> {
+    pub fn start_open_zone(&mut self, open: ZoneBuffer) -> Result<()> {
         let zone = open.rows[0] / ZONE_ROWS;
         self.prepare_free_rows(&open.rows)?;
         if zone.is_multiple_of(ZONES_PER_READ) {

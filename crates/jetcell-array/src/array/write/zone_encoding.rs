@@ -15,7 +15,7 @@ use crate::member::MemberDevice;
 use crate::shared_block::SharedBlock;
 
 /// An unreferenced row, and its new contents by column.
-pub(crate) type FreeRowWrite = (u64, Vec<SharedBlock>);
+pub type FreeRowWrite = (u64, Vec<SharedBlock>);
 
 /// Parameters for computing the block records and parity of rows.
 pub(in crate::array) struct RowEncoder {
