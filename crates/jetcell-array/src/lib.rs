@@ -21,9 +21,8 @@
 //! | [`BlockStore`] | blocks and ranges of bytes; the layer implements it as well |
 //! | [`Array::start_read`], [`Array::finish_read`], [`BlockReadAhead`] | reads that were started in advance |
 //! | [`SharedBlock`], [`WriteData`], [`Array::copy_to_block`], [`Array::recycle_block`] | block content in pooled buffers |
-//! | [`Array::start_free_rows`], [`FreeRowWrite`], [`Array::clear_rows`] | whole rows to which nothing refers yet, written without the journal |
-//! | [`Array::start_zone_buffer`], [`Array::adopt_buffer`], [`Array::start_open_zone`], [`ZoneBuffer`] | a zone of such rows that fills block by block |
-//! | [`Array::finish_rows`], [`Array::finish_rows_of`], [`Array::sync_members`] | completion and durability of these writes |
+//! | [`Array::row_writer`], [`RowWriter`], [`FreeRowWrite`] | whole rows to which nothing refers yet, written without the journal; completion and durability of these writes |
+//! | [`OpenZone`] | a zone of such rows that fills block by block |
 //! | [`Array::journal_new_rows`], [`Array::was_written`] | taking over an array |
 //!
 //! Members are files of a [`jetcell_vfs::Vfs`], so tests can cut the power at every write and inject faults.
@@ -57,7 +56,7 @@ mod test_array;
 pub use array::{
     Array, ArrayAccess, ArrayExamination, ArrayIoCounters, ArrayState, ArrayStatus, AssembleOptions,
     BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberPurpose, MemberRequirements,
-    MemberState, PreparedMember, SlotState, SlotStatus, ZoneBuffer,
+    MemberState, OpenZone, PreparedMember, RowWriter, SlotState, SlotStatus,
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, ArrayRefusal, LunError, Result, WriteLogError};

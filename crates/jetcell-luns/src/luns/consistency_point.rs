@@ -184,20 +184,20 @@ impl LunVolume {
         }
         singly.sort_unstable_by_key(|(block, _)| *block);
         self.counters.blocks_in_whole_rows += (blocks - singly.len()) as u64;
-        self.array.start_free_rows(&rows)?;
+        self.array.row_writer().start_free_rows(&rows)?;
         Ok(singly)
     }
 
     /// Makes the blocks of a consistency point durable, and then the catalogue that refers to them.
     fn finish_writes(&mut self, point: &InFlightConsistencyPoint) -> Result<()> {
-        self.array.finish_rows()?;
+        self.array.row_writer().finish_rows()?;
         for (block, bytes) in &point.single_blocks {
             self.array.write(*block, bytes)?;
         }
         // The catalogue must not become durable before the blocks to which it refers. A commit syncs whole rows
         // together with its journal.
         if point.single_blocks.is_empty() {
-            self.array.sync_members()?;
+            self.array.row_writer().sync_members()?;
         } else {
             self.array.flush()?;
         }

@@ -176,7 +176,7 @@ impl LunVolume {
     pub fn array(&mut self) -> &mut Array {
         // The error is not lost, because all later writes to the volume fail.
         let _ = self.finish_consistency_point();
-        self.has_failed |= self.array.finish_rows().is_err();
+        self.has_failed |= self.array.row_writer().finish_rows().is_err();
         &mut self.array
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_array::{Result, SharedBlock, ZoneBuffer};
+use jetcell_array::{OpenZone, Result, SharedBlock};
 use jetcell_vfs::IoBuffer;
 
 use super::catalogue::LunId;
@@ -17,7 +17,7 @@ use super::{LunVolume, PendingBlock};
 
 /// The open zone and the array blocks in its rows.
 pub(super) struct LunOpenZone {
-    zone: ZoneBuffer,
+    zone: OpenZone,
     /// Blocks of the array, in the order in which they are used.
     blocks: Vec<u64>,
     /// LUN blocks with content. They occupy the beginning of `blocks`, in the same order.
@@ -53,7 +53,8 @@ impl LunVolume {
     fn open_next_zone(&mut self) -> bool {
         let room = self.write_through_room();
         let Some(allocation) = self.space.allocate_zone(room) else { return false };
-        let Some(zone) = self.array.start_zone_buffer(allocation.whole_rows.into_iter().collect()) else {
+        let Some(zone) = self.array.row_writer().open_zone(allocation.whole_rows.into_iter().collect())
+        else {
             allocation.blocks.iter().for_each(|block| self.space.mark_free(*block));
             return false;
         };
@@ -74,9 +75,9 @@ impl LunVolume {
     }
 
     /// Takes over a caller's buffer for the open zone. See
-    /// [`Array::adopt_buffer`](jetcell_array::Array::adopt_buffer).
+    /// [`RowWriter::adopt_buffer`](jetcell_array::RowWriter::adopt_buffer).
     pub(super) fn adopt_buffer(&mut self, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
-        self.array.adopt_buffer(&mut self.open_zone.as_mut()?.zone, buffer)
+        self.array.row_writer().adopt_buffer(&mut self.open_zone.as_mut()?.zone, buffer)
     }
 
     /// Puts a block into the open zone.
@@ -102,11 +103,12 @@ impl LunVolume {
         open_zone.zone.put(block, content);
         open_zone.lun_blocks.push((lun, index));
         self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
-        let is_full = open_zone.lun_blocks.len() == open_zone.blocks.len();
-        if is_full && let Some(LunOpenZone { zone, blocks, .. }) = self.open_zone.take() {
+        if open_zone.zone.is_full()
+            && let Some(LunOpenZone { zone, blocks, .. }) = self.open_zone.take()
+        {
             self.counters.data_blocks += blocks.len() as u64;
             self.counters.blocks_in_whole_rows += blocks.len() as u64;
-            let started = self.array.start_open_zone(zone);
+            let started = self.array.row_writer().start_zone(zone);
             self.has_failed |= started.is_err();
             started?;
             self.open_next_zone();
@@ -125,14 +127,11 @@ impl LunVolume {
     pub(super) fn close_open_zone(&mut self) {
         let Some(LunOpenZone { zone, blocks, lun_blocks: filled }) = self.open_zone.take() else { return };
         let places: BTreeMap<u64, (LunId, u64)> = blocks.iter().copied().zip(filled).collect();
-        for (block, content) in zone.into_blocks() {
+        for (block, content) in self.array.row_writer().close_zone(zone) {
             let (lun, index) = places[&block];
             self.write_through.forget(lun, index);
-            // A shared block keeps a larger buffer in memory than the block needs, so it is copied.
-            let copy = self.array.copy_to_block(&content, true);
-            self.put_pending(lun, index, PendingBlock::Data(copy));
+            self.put_pending(lun, index, PendingBlock::Data(content));
             self.unlogged.insert((lun, index));
-            self.array.recycle_block(content);
         }
         blocks.iter().for_each(|block| self.space.mark_free(*block));
     }

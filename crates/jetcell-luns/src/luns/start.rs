@@ -120,7 +120,7 @@ impl LunVolume {
             return Ok(());
         };
         let rows = build_allocator(array, &mut MapCache::default(), &catalogue)?.possibly_torn_rows();
-        array.clear_rows(&rows)
+        array.row_writer().clear_rows(&rows)
     }
 
     /// Starts the volume on an array.
@@ -161,7 +161,7 @@ impl LunVolume {
         let mut volume = LunVolume::with_space(array, catalogue, file)?;
         if !was_clean {
             let rows = volume.space.possibly_torn_rows();
-            volume.array.clear_rows(&rows)?;
+            volume.array.row_writer().clear_rows(&rows)?;
         }
         volume.replay(entries)?;
         if volume.log.is_from_earlier_version() {

@@ -108,7 +108,7 @@ impl LunVolume {
     /// # Errors
     /// The array failed. The volume must then be started again. No flushed write is lost.
     pub(super) fn finish_write_through_of(&mut self, blocks: &[u64]) -> Result<()> {
-        let finished = self.array.finish_rows_of(blocks);
+        let finished = self.array.row_writer().finish_rows_of(blocks);
         self.has_failed |= finished.is_err();
         finished
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{OpenMode, Vfs};
 
-use crate::array::Array;
+use super::MemberSet;
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::RaidLevel;
 use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig};
@@ -32,10 +32,17 @@ pub struct MemberRequirements {
     purpose: MemberPurpose,
 }
 
-/// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`].
+/// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`](crate::Array::admit).
 pub struct PreparedMember {
     device: MemberDevice,
     purpose: MemberPurpose,
+}
+
+impl PreparedMember {
+    /// Returns the purpose for which the file was prepared.
+    pub(crate) fn purpose(&self) -> MemberPurpose {
+        self.purpose
+    }
 }
 
 impl MemberRequirements {
@@ -64,12 +71,11 @@ impl MemberRequirements {
     }
 }
 
-impl Array {
-    /// Returns the requirements for files that are to become members.
+impl MemberSet {
+    /// Returns the requirements for files that are to become members. See [`Array::member_requirements`].
     ///
-    /// # Errors
-    /// The array cannot have such members now, some of the files are already members, or a file is given twice.
-    pub fn member_requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
+    /// [`Array::member_requirements`]: crate::Array::member_requirements
+    pub fn requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
         self.check_purpose(part, paths.len())?;
         for (index, path) in paths.iter().enumerate() {
             let is_member =
@@ -85,7 +91,8 @@ impl Array {
         Ok(MemberRequirements { vfs: self.vfs.clone(), layout, zones, bytes, purpose: part })
     }
 
-    fn check_purpose(&self, part: MemberPurpose, count: usize) -> Result<()> {
+    /// Returns an error if this number of members cannot be added for this purpose now.
+    pub fn check_purpose(&self, part: MemberPurpose, count: usize) -> Result<()> {
         self.check_writable()?;
         match part {
             MemberPurpose::Spare if self.config.spares.len() + count > ArrayConfig::MAX_SPARES => {
@@ -107,20 +114,9 @@ impl Array {
         }
     }
 
-    /// Adds files as members, for the purpose for which they were prepared.
-    ///
-    /// # Errors
-    /// The array can no longer have such members, or it failed.
-    pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
-        let Some(part) = members.first().map(|member| member.purpose) else { return Ok(()) };
-        if part == MemberPurpose::DataColumns {
-            self.flush()?;
-        }
-        self.check_purpose(part, members.len())?;
-        if part == MemberPurpose::DataColumns {
-            // Journal entries use the current numbering of cells, so they must not be replayed after this change.
-            self.sync_members()?;
-        }
+    /// Adds members for the purpose for which they were prepared, and saves the configuration. `sequence` is the
+    /// number of the next commit.
+    pub fn enlist(&mut self, part: MemberPurpose, members: Vec<PreparedMember>, sequence: u64) -> Result<()> {
         let added: Vec<MemberId> = members.into_iter().map(|member| self.add_device(member.device)).collect();
         match part {
             MemberPurpose::Spare => {
@@ -132,7 +128,7 @@ impl Array {
                 self.config.slots[slot].rebuilt = Extents::default();
             }
             MemberPurpose::DataColumns => {
-                self.config.journal_floor = self.sequence;
+                self.config.journal_floor = sequence;
                 self.config.layout.slots += added.len();
                 let slot = |member| SlotConfig { member, ..SlotConfig::default() };
                 self.config.slots.extend(added.into_iter().map(slot));
@@ -150,14 +146,8 @@ impl Array {
         self.config.next_member - 1
     }
 
-    /// Prepares and admits files in one call. No other operation can use the array during the call.
-    pub(crate) fn add_members(&mut self, part: MemberPurpose, paths: &[PathBuf], force: bool) -> Result<()> {
-        let admission = self.member_requirements(part, paths)?;
-        let members: Result<Vec<_>> = paths.iter().map(|path| admission.prepare(path, force)).collect();
-        self.admit(members?)
-    }
-
-    pub(crate) fn slot_config(&self, slot: usize) -> Result<SlotConfig> {
+    /// Returns the configuration of a slot.
+    pub fn slot_config(&self, slot: usize) -> Result<SlotConfig> {
         let count = self.config.slots.len();
         let config = self.config.slots.get(slot).cloned();
         config.ok_or_else(|| ArrayRefusal::NoSlot { slot, count }.into())

@@ -8,7 +8,7 @@ use crate::shared_block::SharedBlock;
 
 /// Minimum length of a pooled buffer, in bytes. Shorter buffers come from the allocator, which has its own pools for
 /// them.
-pub(in crate::array) const MIN_POOLED_BYTES: usize = 32 << 10;
+pub(crate) const MIN_POOLED_BYTES: usize = 32 << 10;
 /// Maximum number of bytes in the pool.
 const MAX_POOLED_BYTES: usize = 64 << 20;
 
@@ -17,7 +17,7 @@ const MAX_POOLED_BLOCKS: usize = 16384;
 
 /// Pool of buffers that are not in use by any transfer.
 #[derive(Default)]
-pub(in crate::array) struct BufferPool {
+pub(crate) struct BufferPool {
     /// Pooled buffers in ascending order of capacity. The number tells when a buffer was last returned, as a value of
     /// `return_count`.
     pooled: Vec<(IoBuffer, u64)>,
@@ -71,6 +71,18 @@ impl BufferPool {
         } else if self.blocks.len() < MAX_POOLED_BLOCKS {
             self.blocks.push(buffer);
         }
+    }
+
+    /// Puts the buffers of blocks back into the pool, unless they are still shared.
+    pub fn recycle_blocks(&mut self, blocks: impl IntoIterator<Item = SharedBlock>) {
+        blocks.into_iter().for_each(|block| self.recycle_block(block));
+    }
+
+    /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
+    pub fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
+        let mut buffer = self.take_block(are_many);
+        buffer.copy_from_slice(content);
+        buffer.into()
     }
 
     /// Allocates a buffer of one of a few sizes, so it can be reused for later transfers. Within a huge page, a

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
+use super::MemberSet;
 use super::transfers::{InFlightTransfers, TransferSegment};
 use super::zone_generations::ZoneGenerations;
-use crate::array::Array;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -167,10 +167,10 @@ impl RecordCache {
     }
 }
 
-impl Array {
+impl MemberSet {
     /// Reads the records of all slots for these rows, unless they are cached. Read errors are ignored here and
     /// detected later.
-    pub(crate) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
+    pub fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
         let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
         let ahead = self.records.take_reads_ahead(&zones);
         ahead.into_iter().for_each(|reads| self.insert_records(reads));
@@ -181,13 +181,13 @@ impl Array {
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
     /// then: when a writer starts again at the beginning, the records that it needs next are those that were read
     /// longest ago.
-    pub(in crate::array) fn read_records_ahead(&mut self, zones: Range<u64>) {
+    pub fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
 
     /// Starts to read the records of zones that will be written whole, except for zones whose generation is known:
     /// their records are not needed.
-    pub(in crate::array) fn read_generations_ahead(&mut self, zones: Range<u64>) {
+    pub fn read_generations_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |records, zone| records.next_generation(zone).is_none());
     }
 
@@ -200,8 +200,9 @@ impl Array {
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
         // A writer that needs the first zone of a read waits for the entire read, so known zones at the beginning are
         // not read.
-        let is_missing =
-            |array: &Array, zone| is_needed(&array.records, zone) && !array.is_known(&devices, zone);
+        let is_missing = |members: &MemberSet, zone| {
+            is_needed(&members.records, zone) && !members.is_known(&devices, zone)
+        };
         while !missing.is_empty() && !is_missing(self, missing.start) {
             missing.start += 1;
         }
@@ -219,7 +220,7 @@ impl Array {
     }
 
     /// Returns true if the records of a zone are cached and show that its rows were never written.
-    pub(in crate::array) fn is_zone_new(&self, zone: u64) -> bool {
+    pub fn is_zone_new(&self, zone: u64) -> bool {
         let is_new = |device| self.records.block(device, zone).is_some_and(|block| *block == [0; BLOCK]);
         self.devices_with_records().into_iter().all(is_new)
     }
@@ -263,7 +264,7 @@ impl Array {
     }
 
     /// Returns the record of a cell on a device.
-    pub(crate) fn record(&mut self, device: usize, row: u64, cell: usize) -> RecordSlot {
+    pub fn record(&mut self, device: usize, row: u64, cell: usize) -> RecordSlot {
         let zone = row / ZONE_ROWS;
         if self.load_records(device, zone).is_err() {
             self.counters.read_errors += 1;
@@ -274,8 +275,8 @@ impl Array {
         BlockRecord::decode(bytes, self.config.array, row, self.config.layout.stored_cell(cell))
     }
 
-    /// Changes the cached record of a cell on a device. [`Array::write_records`] writes it to the device.
-    pub(crate) fn put_record(&mut self, device: usize, row: u64, record: RecordSlot) -> Result<()> {
+    /// Changes the cached record of a cell on a device. [`MemberSet::write_records`] writes it to the device.
+    pub fn put_record(&mut self, device: usize, row: u64, record: RecordSlot) -> Result<()> {
         let zone = row / ZONE_ROWS;
         if let Err(error) = self.load_records(device, zone) {
             if self.code.tolerance() == 0 {
@@ -298,13 +299,13 @@ impl Array {
     }
 
     /// Returns a zone's records for a device, as they must be on the member.
-    pub(crate) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
+    pub fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
         self.load_records(device, zone)?;
         Ok(&self.records.blocks[&(device, zone)])
     }
 
     /// Writes the records of a zone to a device.
-    pub(crate) fn write_records(&mut self, device: usize, zone: u64) -> Result<()> {
+    pub fn write_records(&mut self, device: usize, zone: u64) -> Result<()> {
         self.load_records(device, zone)?;
         let offset = self.devices[device].layout.records(zone);
         self.count_transfer(TransferKind::Write, device, offset, BLOCK);
@@ -314,27 +315,12 @@ impl Array {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Array {
-    /// Checks that remembered generations match the records on the members.
-    ///
-    /// # Panics
-    /// They do not match, or the array failed.
-    pub fn check_generations(&mut self) {
-        self.finish_rows().unwrap();
-        let zones: Vec<u64> = self.records.generations.zones().collect();
-        for zone in zones {
-            let next = self.records.next_generation(zone).unwrap();
-            self.records.evict(zone);
-            self.load_records_of_rows([zone * ZONE_ROWS].into_iter());
-            for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
-                assert!(self.row_state(row).allows(next), "zone {zone}, row {row}: {next}");
-            }
-        }
-    }
-}
-
-#[cfg(any(test, feature = "testing"))]
 impl RecordCache {
+    /// Returns the zones whose generation is remembered.
+    pub fn zones_with_generation(&self) -> Vec<u64> {
+        self.generations.zones().collect()
+    }
+
     /// Removes the records of a zone from the cache, like an eviction.
     pub fn evict(&mut self, zone: u64) {
         self.blocks.retain(|key, _| key.1 != zone);

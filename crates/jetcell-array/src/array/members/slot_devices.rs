@@ -3,20 +3,20 @@
 use jetcell_vfs::{File, IoReason, is_power_off};
 
 use super::transfers::TransferSegment;
-use crate::array::{Array, ArrayMode};
+use super::{ArrayMode, MemberSet};
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
-use crate::member::{Extents, MemberDevice, MemberId};
+use crate::member::{Extents, MemberDevice, MemberId, SlotConfig};
 
-impl Array {
+impl MemberSet {
     /// Returns the device of a member, unless the member failed or is missing.
-    pub(crate) fn device_of(&self, member: MemberId) -> Option<usize> {
+    pub fn device_of(&self, member: MemberId) -> Option<usize> {
         let serves = |device: &MemberDevice| member != 0 && device.member == member && !device.failed;
         self.devices.iter().position(serves)
     }
 
     /// Returns the devices that have the blocks of a slot in this row.
-    pub(crate) fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
+    pub fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
         let config = &self.config.slots[slot];
         let has_zone = config.rebuilt.contains(row / ZONE_ROWS);
         let has_row = |device: &usize| {
@@ -31,25 +31,25 @@ impl Array {
     }
 
     /// Returns the devices to which writes for a slot go.
-    pub(crate) fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
+    pub fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let slot = &self.config.slots[slot];
         self.device_of(slot.member).into_iter().chain(self.device_of(slot.replacement))
     }
 
     /// Returns the slots that have no member with all of their blocks.
-    pub(crate) fn lost_slots(&self) -> Vec<usize> {
+    pub fn lost_slots(&self) -> Vec<usize> {
         let is_lost = |slot: &usize| self.device_of(self.config.slots[*slot].member).is_none();
         (0..self.config.slots.len()).filter(is_lost).collect()
     }
 
     /// Returns true if the level tolerates the loss of these slots.
-    pub(crate) fn tolerates_loss(&self, lost: &[usize]) -> bool {
+    pub fn tolerates_loss(&self, lost: &[usize]) -> bool {
         self.config.layout.tolerates_loss(lost)
     }
 
     /// Processes the result of a write to a device. After an error, the device is removed from the array. If the
     /// level does not tolerate this loss, the array stops.
-    pub(crate) fn handle_write_result(&mut self, device: usize, result: Result<()>) -> Result<()> {
+    pub fn handle_write_result(&mut self, device: usize, result: Result<()>) -> Result<()> {
         match result {
             Ok(()) => Ok(()),
             // The power of the whole machine failed, not this member.
@@ -63,8 +63,8 @@ impl Array {
         }
     }
 
-    /// Removes a device from the array. The next [`Array::save_config`] records the removal on the members.
-    pub(crate) fn fail_device(&mut self, device: usize) -> Result<()> {
+    /// Removes a device from the array. The next [`MemberSet::save_config`] records the removal on the members.
+    pub fn fail_device(&mut self, device: usize) -> Result<()> {
         if self.devices[device].failed {
             return self.check_running();
         }
@@ -92,8 +92,49 @@ impl Array {
         Ok(())
     }
 
+    /// Removes members from the configuration that were not found.
+    pub fn remove_missing_members(&mut self) {
+        let is_there: Vec<MemberId> = self.devices.iter().map(|device| device.member).collect();
+        for slot in &mut self.config.slots {
+            if !is_there.contains(&slot.member) {
+                slot.member = 0;
+            }
+            if !is_there.contains(&slot.replacement) {
+                slot.replacement = 0;
+                slot.rebuilt = Extents::default();
+            }
+        }
+        self.config.spares.retain(|spare| is_there.contains(spare));
+    }
+
+    /// Makes a replacement that has all blocks the member of its slot, and returns the device of the old member. The
+    /// caller saves the configuration.
+    pub fn promote_replacement(&mut self, slot: usize) -> Option<usize> {
+        let old = self.device_of(self.config.slots[slot].member);
+        let slot = &mut self.config.slots[slot];
+        *slot = SlotConfig { member: slot.replacement, ..SlotConfig::default() };
+        old
+    }
+
+    /// Stops to use the device of a member that was replaced. The device is stale from now on.
+    pub fn retire_device(&mut self, device: usize) {
+        self.devices[device].failed = true;
+        self.records.forget(device);
+    }
+
+    /// Returns true if a device failed or was retired.
+    pub fn has_failed(&self, device: usize) -> bool {
+        self.devices[device].failed
+    }
+
+    /// Makes the writes to a device durable.
+    pub fn sync_device(&mut self, device: usize) -> Result<()> {
+        let result = self.devices[device].sync();
+        self.handle_write_result(device, result)
+    }
+
     /// Assigns a spare to each slot that lost its member. The slot is rebuilt on the spare.
-    pub(crate) fn assign_spares(&mut self) {
+    pub fn assign_spares(&mut self) {
         for slot in self.lost_slots() {
             if self.config.slots[slot].replacement != 0 {
                 continue;
@@ -108,13 +149,8 @@ impl Array {
         }
     }
 
-    /// Makes all previous writes to the members durable. Members that fail to sync are removed from the array.
-    pub fn sync_members(&mut self) -> Result<()> {
-        self.finish_rows()?;
-        self.sync_devices()
-    }
-
-    fn sync_devices(&mut self) -> Result<()> {
+    /// Makes all completed writes to the members durable. Members that fail to sync are removed from the array.
+    pub fn sync_devices(&mut self) -> Result<()> {
         let (mut devices, mut files): (Vec<usize>, Vec<&dyn File>) = (vec![], vec![]);
         for (index, device) in self.devices.iter().enumerate().filter(|(_, device)| !device.failed) {
             if let Some(file) = device.unsynced() {
@@ -130,10 +166,15 @@ impl Array {
         Ok(())
     }
 
+    /// Saves the configuration if a member failed since it was last saved.
+    pub fn save_changes(&mut self) -> Result<()> {
+        if self.is_config_changed { self.save_config() } else { Ok(()) }
+    }
+
     /// Makes the configuration durable on all members, with a new generation. The members write and sync
     /// concurrently: first one superblock on each member, then the other. This way, a torn write leaves each member
     /// with one intact superblock.
-    pub(crate) fn save_config(&mut self) -> Result<()> {
+    pub fn save_config(&mut self) -> Result<()> {
         self.is_config_changed = true;
         while self.is_config_changed {
             self.is_config_changed = false;

@@ -6,12 +6,13 @@ use std::io;
 use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
+use super::MemberSet;
 use super::buffer_pool::BufferPool;
-use crate::array::Array;
 use crate::error::Result;
+use crate::member::{JournalImage, MemberId};
 
 /// Maximum length of a segment in bytes.
-pub(in crate::array) const MAX_SEGMENT_BYTES: usize = 1 << 20;
+pub(crate) const MAX_SEGMENT_BYTES: usize = 1 << 20;
 
 /// A contiguous range of a member, with a buffer for its content.
 pub(crate) struct TransferSegment {
@@ -23,7 +24,7 @@ pub(crate) struct TransferSegment {
 /// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
 pub(crate) struct InFlightTransfers {
     /// Total length of all segments in bytes.
-    pub(in crate::array) bytes: usize,
+    pub(crate) bytes: usize,
     /// Device, offset and length in bytes of each segment.
     locations: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
@@ -31,21 +32,21 @@ pub(crate) struct InFlightTransfers {
 
 impl InFlightTransfers {
     /// Waits for the next transfer to complete. Returns `None` if all transfers have completed.
-    pub(in crate::array) fn next(&mut self) -> Option<(TransferSegment, io::Result<()>)> {
+    pub(crate) fn next(&mut self) -> Option<(TransferSegment, io::Result<()>)> {
         let (index, result, buffer) = self.finished.recv().ok()?;
         let (device, offset, _) = self.locations[index];
         Some((TransferSegment { device, offset, buffer }, result))
     }
 
     /// Returns true if a segment contains the block at this location. Segments must be in order of device and offset.
-    pub(in crate::array) fn covers(&self, place: (usize, u64)) -> bool {
+    pub(crate) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.locations[at]);
         before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
     /// Waits for all transfers. The results are in the order of the segments.
-    pub(in crate::array) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
+    pub(crate) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
         let mut results: Vec<Option<(TransferSegment, io::Result<()>)>> =
             self.locations.iter().map(|_| None).collect();
         for (index, result, buffer) in self.finished {
@@ -57,7 +58,7 @@ impl InFlightTransfers {
 }
 
 /// Joins adjacent writes to a device.
-pub(in crate::array) fn join_writes(
+fn join_writes(
     buffers: &mut BufferPool,
     device: usize,
     mut writes: Vec<(u64, &[u8])>,
@@ -85,14 +86,57 @@ pub(in crate::array) fn join_writes(
     pieces
 }
 
-impl Array {
+impl MemberSet {
+    /// Counts a transfer to or from a member.
+    pub fn count_transfer(&mut self, kind: TransferKind, device: usize, offset: u64, bytes: usize) {
+        let layout = self.devices[device].layout;
+        layout.count(&mut self.counters.members, kind, offset, bytes, self.is_maintenance);
+    }
+
+    /// Reads from a member.
+    pub fn read_member(&mut self, device: usize, offset: u64, to: &mut [u8]) -> Result<()> {
+        self.count_transfer(TransferKind::Read, device, offset, to.len());
+        self.devices[device].read(offset, to, IoReason::Other)
+    }
+
+    /// Writes to a member. [`MemberSet::handle_write_result`] must process the result.
+    pub fn write_member(&mut self, device: usize, offset: u64, from: &[u8]) -> Result<()> {
+        self.count_transfer(TransferKind::Write, device, offset, from.len());
+        self.devices[device].write(offset, from, IoReason::Other)
+    }
+
     /// Joins adjacent writes to a device.
-    pub(crate) fn join_writes(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<TransferSegment> {
+    pub fn join_writes(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<TransferSegment> {
         join_writes(&mut self.buffers, device, writes)
     }
 
+    /// Returns a commit's content for the journal slot of a device, and the offset of the slot.
+    pub fn encode_journal(
+        &mut self,
+        device: usize,
+        sequence: u64,
+        participants: &[MemberId],
+        images: &[JournalImage<'_>],
+    ) -> (u64, IoBuffer) {
+        let take = |len| self.buffers.take(len);
+        self.devices[device].encode_journal(self.config.array, sequence, participants, images, take)
+    }
+
+    /// Writes a commit to the journal slot of a device. If the device fails, it is removed from the array.
+    pub fn write_journal(
+        &mut self,
+        device: usize,
+        sequence: u64,
+        participants: &[MemberId],
+        images: &[JournalImage<'_>],
+    ) -> Result<()> {
+        let (offset, buffer) = self.encode_journal(device, sequence, participants, images);
+        let result = self.devices[device].write(offset, &buffer, IoReason::LogWrite);
+        self.handle_write_result(device, result)
+    }
+
     /// Starts transfers on all devices concurrently.
-    pub(in crate::array) fn start_transfers(
+    pub fn start_transfers(
         &mut self,
         kind: TransferKind,
         pieces: Vec<TransferSegment>,
@@ -122,17 +166,13 @@ impl Array {
         InFlightTransfers { bytes, locations: places, finished }
     }
 
-    /// Starts segment writes. The caller must pass the result to [`Array::finish_writes`].
-    pub(crate) fn start_writes(
-        &mut self,
-        pieces: Vec<TransferSegment>,
-        reason: IoReason,
-    ) -> InFlightTransfers {
+    /// Starts segment writes. The caller must pass the result to [`MemberSet::finish_writes`].
+    pub fn start_writes(&mut self, pieces: Vec<TransferSegment>, reason: IoReason) -> InFlightTransfers {
         self.start_transfers(TransferKind::Write, pieces, reason)
     }
 
     /// Waits for writes. Devices whose writes failed are removed from the array.
-    pub(crate) fn finish_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
+    pub fn finish_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         for (piece, result) in writes.wait() {
             self.buffers.recycle(piece.buffer);
             self.devices[piece.device].finish_write();
@@ -143,11 +183,7 @@ impl Array {
     }
 
     /// Writes segments to their devices. Devices whose writes failed are removed from the array.
-    pub(in crate::array) fn write_segments(
-        &mut self,
-        pieces: Vec<TransferSegment>,
-        reason: IoReason,
-    ) -> Result<()> {
+    pub fn write_segments(&mut self, pieces: Vec<TransferSegment>, reason: IoReason) -> Result<()> {
         let writes = self.start_writes(pieces, reason);
         self.finish_writes(writes)
     }

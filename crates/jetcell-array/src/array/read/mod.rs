@@ -1,8 +1,6 @@
-//! Reads: batches for callers, and the verified or recovered content of rows.
+//! Reads for callers.
 
-mod batches;
-mod fetched_blocks;
-mod row_content;
+mod block_reader;
 
-pub use self::batches::BlockReadAhead;
-pub(in crate::array) use self::fetched_blocks::FetchedBlocks;
+pub use self::block_reader::BlockReadAhead;
+pub(in crate::array) use self::block_reader::BlockReader;

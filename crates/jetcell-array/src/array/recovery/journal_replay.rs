@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetcell_vfs::IoBuffer;
 use zerocopy::little_endian::U64;
 
-use crate::array::Array;
+use crate::array::rows::RowStore;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
-use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::geometry::BLOCK;
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::member::{JournalEntry, JournalImage, MemberId};
 
@@ -40,12 +40,21 @@ impl JournalledCommit {
     }
 }
 
-impl Array {
-    /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its
-    /// journal together with the previous commit's blocks.
-    pub(in crate::array) fn replay_journal(&mut self) -> Result<()> {
+/// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its journal
+/// together with the previous commit's blocks. Returns the number of the next commit, or `None` if the journal is empty.
+pub(in crate::array) fn replay_journal(rows: &mut RowStore) -> Result<Option<u64>> {
+    JournalReplay { rows }.run()
+}
+
+/// Replays the journal into the rows of an array that is not in use yet.
+struct JournalReplay<'a> {
+    rows: &'a mut RowStore,
+}
+
+impl JournalReplay<'_> {
+    fn run(&mut self) -> Result<Option<u64>> {
         let mut commits = self.journalled_commits();
-        let Some((number, mut last)) = commits.pop_last() else { return Ok(()) };
+        let Some((number, mut last)) = commits.pop_last() else { return Ok(None) };
         let mut before = commits.remove(&(number - 1));
         // Blocks of the last commit may already be in place, so it is decided first whether the last commit is
         // completed. Rows of the previous commit are then brought to their state after both commits.
@@ -62,15 +71,15 @@ impl Array {
             self.replay(before)?;
         }
         self.replay(&last)?;
-        self.sequence = number + 1;
-        self.sync_members()
+        self.rows.members_mut().sync_devices()?;
+        Ok(Some(number + 1))
     }
 
     fn journalled_commits(&self) -> BTreeMap<u64, JournalledCommit> {
         let mut commits: BTreeMap<u64, JournalledCommit> = BTreeMap::new();
-        for (device, source) in self.devices.iter().enumerate() {
-            for (header, images) in source.read_journal(self.config.array) {
-                if header.sequence < self.config.journal_floor {
+        for (device, source) in self.rows.members().devices().iter().enumerate() {
+            for (header, images) in source.read_journal(self.rows.members().config().array) {
+                if header.sequence < self.rows.members().config().journal_floor {
                     continue;
                 }
                 let found = commits.entry(header.sequence).or_default();
@@ -78,7 +87,7 @@ impl Array {
                 found.participants = header.participants;
                 for (entry, image) in header.entries.into_iter().zip(images) {
                     let row = entry.record.row.get();
-                    if row >= self.config.layout.rows {
+                    if row >= self.rows.members().layout().rows {
                         continue;
                     }
                     found.rows.insert(row, (entry.cells.get(), entry.record.generation.get()));
@@ -109,11 +118,9 @@ impl Array {
                 .filter(|((other, _), _)| *other == device)
                 .map(|(_, (entry, block))| JournalImage { entry: *entry, block })
                 .collect();
-            let array = self.config.array;
-            let result = self.devices[device].write_journal(array, sequence, &found.participants, &images);
-            self.handle_write_result(device, result)?;
+            self.rows.members_mut().write_journal(device, sequence, &found.participants, &images)?;
         }
-        self.sync_members()
+        self.rows.members_mut().sync_devices()
     }
 
     /// Returns the images of a commit that members lack, or `None` if they cannot be recovered.
@@ -126,19 +133,20 @@ impl Array {
         // The level must tolerate the loss of all slots without a header. Otherwise, some of the commit's rows may be
         // unknown: the only other entries for a row may have been on a member that failed during the commit.
         let silent = |slot: &usize| {
-            let config = &self.config.slots[*slot];
-            let is_concerned =
-                self.device_of(config.member).is_none() || found.participants.contains(&config.member);
-            let has_header = |member| self.device_of(member).is_some() && found.headers.contains(&member);
+            let config = &self.rows.members().config().slots[*slot];
+            let is_concerned = self.rows.members().device_of(config.member).is_none()
+                || found.participants.contains(&config.member);
+            let has_header =
+                |member| self.rows.members().device_of(member).is_some() && found.headers.contains(&member);
             // A commit omits the parity of rows that are not rebuilt yet. Only other members have entries for these
             // rows.
-            let lacks_rows = self.code.parities() > 0
-                && self.device_of(config.member).is_none()
-                && config.rebuilt.len() < self.config.layout.zones();
+            let lacks_rows = self.rows.members().code().parities() > 0
+                && self.rows.members().device_of(config.member).is_none()
+                && config.rebuilt.len() < self.rows.members().layout().zones();
             is_concerned && !has_header(config.member) && (lacks_rows || !has_header(config.replacement))
         };
-        let silent: Vec<usize> = (0..self.config.slots.len()).filter(silent).collect();
-        if !self.tolerates_loss(&silent) {
+        let silent: Vec<usize> = (0..self.rows.members().config().slots.len()).filter(silent).collect();
+        if !self.rows.members().tolerates_loss(&silent) {
             return None;
         }
         let mut all = vec![];
@@ -155,16 +163,16 @@ impl Array {
         earlier: Option<&JournalledCommit>,
         later: Option<&JournalledCommit>,
     ) -> Option<Vec<RecoveredImage>> {
-        let count = self.config.layout.slots;
+        let count = self.rows.members().layout().slots;
         let later = later.filter(|later| later.rows.contains_key(&row));
         let is_covered =
             |cell: usize| later.is_some_and(|later| !std::ptr::eq(later, found) && later.writes(row, cell));
         let mut lacking = vec![];
         for cell in (0..count).filter(|cell| found.writes(row, *cell) && !is_covered(*cell)) {
-            let devices = self.sources(self.config.layout.slot(row, cell), row);
+            let devices = self.rows.members().sources(self.rows.members().layout().slot(row, cell), row);
             // Members that were added later were rebuilt with the content of the commit.
             let is_lacking = |device: &usize| {
-                found.participants.contains(&self.devices[*device].member)
+                found.participants.contains(&self.rows.members().member_of(*device))
                     && !found.images.contains_key(&(*device, row))
             };
             lacking.extend(devices.filter(is_lacking).map(|device| (device, cell)));
@@ -173,19 +181,19 @@ impl Array {
             return Some(vec![]);
         }
         // The state of the row after both commits. Cells that neither commit writes are in place.
-        let state = self.row_state(row);
+        let state = self.rows.row_state(row);
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
-        let columns = self.code.data_columns(count);
+        let columns = self.rows.members().code().data_columns(count);
         // In place, parity blocks of several commits may be mixed. Their tags do not show which content the missing
         // members have.
         let tags_of = |parity: usize| {
-            let mut devices = self.targets(self.config.layout.slot(row, parity));
+            let mut devices = self.rows.members().targets(self.rows.members().layout().slot(row, parity));
             let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;
             Some(entry.record.tags)
         };
         let mut tags = (columns..count).find_map(tags_of).unwrap_or(state.tags);
-        if self.code.parities() > 0 {
+        if self.rows.members().code().parities() > 0 {
             for (column, tag) in tags.iter_mut().enumerate().take(columns) {
                 *tag = writer(column).map_or(*tag, |commit| commit.rows[&row].1 as u8);
             }
@@ -194,7 +202,7 @@ impl Array {
         let mut cells = Vec::with_capacity(count);
         for cell in 0..count {
             let content = match writer(cell) {
-                None => self.read_cell(row, cell, &state),
+                None => self.rows.read_cell(row, cell, &state),
                 Some(writer) => self.written_cell(row, cell, writer, &state),
             };
             cells.push(content.unwrap_or_else(|| {
@@ -202,18 +210,24 @@ impl Array {
                 IoBuffer::zeroed(BLOCK)
             }));
         }
-        if !self.code.recovers(&lost) {
+        if !self.rows.members().code().recovers(&lost) {
             return None;
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.code.recover(&self.kernel, &mut targets, &lost);
+        self.rows.members().code().recover(&self.rows.kernel(), &mut targets, &lost);
         let (written, generation) = found.rows[&row];
         let image = |(device, cell): (usize, usize)| {
-            let is_parity = self.code.parities() > 0 && cell >= columns;
+            let is_parity = self.rows.members().code().parities() > 0 && cell >= columns;
             let tags = if is_parity { tags } else { Default::default() };
-            let stored_cell = self.config.layout.stored_cell(cell);
-            let record =
-                BlockRecord::new(self.config.array, row, stored_cell, generation, tags, &cells[cell]);
+            let stored_cell = self.rows.members().layout().stored_cell(cell);
+            let record = BlockRecord::new(
+                self.rows.members().config().array,
+                row,
+                stored_cell,
+                generation,
+                tags,
+                &cells[cell],
+            );
             (device, JournalEntry { record, cells: U64::new(written) }, copy_to_buffer(&cells[cell]))
         };
         Some(lacking.into_iter().map(image).collect())
@@ -228,23 +242,23 @@ impl Array {
         writer: &JournalledCommit,
         state: &RowState,
     ) -> Option<IoBuffer> {
-        let devices: Vec<usize> = self.sources(self.config.layout.slot(row, cell), row).collect();
+        let devices: Vec<usize> =
+            self.rows.members().sources(self.rows.members().layout().slot(row, cell), row).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
         if let Some((_, image)) = image {
             return Some(copy_to_buffer(image));
         }
-        let came_later = |device: &usize| !writer.participants.contains(&self.devices[*device].member);
-        if devices.iter().any(came_later) { self.read_cell(row, cell, state) } else { None }
+        let came_later =
+            |device: &usize| !writer.participants.contains(&self.rows.members().member_of(*device));
+        if devices.iter().any(came_later) { self.rows.read_cell(row, cell, state) } else { None }
     }
 
     fn replay(&mut self, found: &JournalledCommit) -> Result<()> {
         for (&(device, row), (entry, image)) in &found.images {
-            if self.devices[device].failed {
+            if self.rows.members().has_failed(device) {
                 continue;
             }
-            let result = self.write_cell(device, row, RecordSlot::Written(entry.record), image);
-            let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-            self.handle_write_result(device, result)?;
+            self.rows.rewrite_cell(device, row, RecordSlot::Written(entry.record), image)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Startup: choosing the current members, and completing or discarding what a crash interrupted.
+//! Recovery: commits that a crash interrupted, and blocks that are lost or damaged.
 
-mod assemble;
 mod journal_replay;
+mod repair;
 
-pub use self::assemble::{ArrayAccess, AssembleOptions};
+pub(in crate::array) use self::journal_replay::replay_journal;

@@ -5,48 +5,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
-use crate::array::Array;
-use crate::array::members::{InFlightTransfers, TransferSegment, join_writes};
+use super::RowWriter;
+use crate::array::members::{InFlightTransfers, TransferSegment};
+use crate::array::rows::{CellWrite, NewColumns};
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
-use crate::integrity::{BlockRecord, RecordSlot};
+use crate::integrity::RecordSlot;
 use crate::member::{JournalEntry, JournalImage, MemberId};
-use crate::shared_block::SharedBlock;
-
-/// New contents for some columns of a row, by column number.
-pub(in crate::array) type NewColumns = BTreeMap<usize, SharedBlock>;
-
-/// A cell's new contents and its new block record.
-pub(in crate::array) struct CellWrite {
-    pub cell: usize,
-    pub record: BlockRecord,
-    pub block: SharedBlock,
-}
 
 /// Writes grouped by device. Each consists of a row, a cell write, and a mask of all cells written in that row.
-pub(in crate::array) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
+pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
 /// Number of commits that are written in place again at startup after a crash.
 const REPLAYED_COMMITS: usize = 2;
 
-/// Number of rows whose old blocks are read in one batch.
-const ROWS_FETCHED: usize = 64;
-
 /// Number of recently written zones that the array remembers.
 const RECENT_ZONES: usize = 16;
 
-impl Array {
+impl RowWriter {
     /// Writes columns of rows atomically. When this returns, the new content survives a crash, and the in-place
     /// writes are in flight. The next commit waits for them.
-    pub(in crate::array) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
-        debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
+    pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
+        debug_assert!(rows.iter().all(|(row, _)| !self.members().config().open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
-        let planned = self.plan_rows(rows)?;
+        let planned = self.rows.plan_rows(rows)?;
         let by_device = self.group_by_device(&planned);
-        let participants: Vec<MemberId> =
-            by_device.keys().map(|device| self.devices[*device].member).collect();
+        let members = self.rows.members_mut();
+        let participants: Vec<MemberId> = by_device.keys().map(|device| members.member_of(*device)).collect();
         let mut journal = vec![];
         for (&device, writes) in &by_device {
             let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
@@ -57,24 +44,19 @@ impl Array {
                 .iter()
                 .map(|write| JournalImage { entry: image(write), block: &write.1.block })
                 .collect();
-            let (array, sequence) = (self.config.array, self.sequence);
-            let take = |len| self.buffers.take(len);
-            let (offset, buffer) =
-                self.devices[device].encode_journal(array, sequence, &participants, &images, take);
+            let (offset, buffer) = members.encode_journal(device, self.sequence, &participants, &images);
             journal.push(TransferSegment { device, offset, buffer });
         }
-        self.write_segments(journal, IoReason::LogWrite)?;
+        members.write_segments(journal, IoReason::LogWrite)?;
         // This sync covers the journal of this commit, and also the previous commit's blocks, whose in-place writes
         // have completed.
         self.sync_members()?;
-        if self.is_config_changed {
-            // Members whose part of the journal could not be written must be recorded as failed before anything is
-            // written in place. Otherwise, startup after a crash would assume that the commit never began.
-            self.save_config()?;
-        }
+        // Members whose part of the journal could not be written must be recorded as failed before anything is
+        // written in place. Otherwise, startup after a crash would assume that the commit never began.
+        self.members_mut().save_changes()?;
         let writes = self.start_in_place_writes(&by_device)?;
         self.sequence += 1;
-        self.counters.commits += 1;
+        self.members_mut().counters_mut().commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
@@ -82,29 +64,9 @@ impl Array {
         self.track_commit_write(zones, writes)
     }
 
-    pub(in crate::array) fn plan_rows(
-        &mut self,
-        rows: &[(u64, NewColumns)],
-    ) -> Result<Vec<(u64, Vec<CellWrite>)>> {
-        self.records.trim();
-        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
-        let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;
-        let before = read(self);
-        let mut planned = vec![];
-        for rows in rows.chunks(ROWS_FETCHED) {
-            self.fetch_for_plans(rows);
-            let plans: Result<Vec<_>> =
-                rows.iter().map(|(row, columns)| Ok((*row, self.plan_row(*row, columns)?))).collect();
-            self.release_fetched();
-            planned.extend(plans?);
-        }
-        self.counters.blocks_read_for_writes += read(self) - before;
-        Ok(planned)
-    }
-
     /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
     /// the row.
-    pub(in crate::array) fn group_by_device<'plan>(
+    pub(super) fn group_by_device<'plan>(
         &self,
         planned: &'plan [(u64, Vec<CellWrite>)],
     ) -> DeviceWrites<'plan> {
@@ -112,7 +74,8 @@ impl Array {
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
             for write in writes {
-                for device in self.targets(self.config.layout.slot(*row, write.cell)) {
+                let members = self.rows.members();
+                for device in members.targets(members.layout().slot(*row, write.cell)) {
                     by_device.entry(device).or_default().push((*row, write, cells));
                 }
             }
@@ -120,26 +83,26 @@ impl Array {
         by_device
     }
 
-    pub(in crate::array) fn start_in_place_writes(
+    pub(super) fn start_in_place_writes(
         &mut self,
         by_device: &DeviceWrites<'_>,
     ) -> Result<InFlightTransfers> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
-            if self.devices[device].failed {
+            if self.members().has_failed(device) {
                 continue;
             }
             match self.in_place_segments(device, writes) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.handle_write_result(device, Err(error))?,
+                Err(error) => self.members_mut().handle_write_result(device, Err(error))?,
             }
         }
         self.remember_recent_zones(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
-        Ok(self.start_writes(pieces, IoReason::Other))
+        Ok(self.members_mut().start_writes(pieces, IoReason::Other))
     }
 
     /// Remembers these zones as the most recently written ones.
-    pub(in crate::array) fn remember_recent_zones(&mut self, zones: BTreeSet<u64>) {
+    pub(super) fn remember_recent_zones(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
             self.recent_zones.push_back(zone);
@@ -150,8 +113,8 @@ impl Array {
     }
 
     pub(in crate::array) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
-        self.finish_writes(writes)?;
-        if self.is_config_changed { self.save_config() } else { Ok(()) }
+        self.members_mut().finish_writes(writes)?;
+        self.members_mut().save_changes()
     }
 
     /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
@@ -160,17 +123,18 @@ impl Array {
         device: usize,
         writes: &[(u64, &CellWrite, u64)],
     ) -> Result<Vec<TransferSegment>> {
+        let members = self.rows.members_mut();
         for (row, write, _) in writes {
-            self.put_record(device, *row, RecordSlot::Written(write.record))?;
+            members.put_record(device, *row, RecordSlot::Written(write.record))?;
         }
-        let layout = self.devices[device].layout;
+        let layout = members.device(device).layout;
         let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
         let mut records = vec![];
         for zone in zones {
-            records.push((layout.records(zone), copy_to_buffer(self.record_block(device, zone)?)));
+            records.push((layout.records(zone), copy_to_buffer(members.record_block(device, zone)?)));
         }
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
-        Ok(join_writes(&mut self.buffers, device, blocks.chain(records).collect()))
+        Ok(members.join_writes(device, blocks.chain(records).collect()))
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_sync::thread;
 
-use super::zone_encoding::{FreeRowWrite, RowEncoder, ZoneWrite};
+use crate::array::rows::{FreeRowWrite, RowEncoder, ZoneWrite};
 
 struct ZoneFillJob {
     write: ZoneWrite,
@@ -15,7 +15,7 @@ struct ZoneFillJob {
 }
 
 /// A worker thread, which ends when this value is dropped.
-pub(in crate::array) struct ZoneWorker {
+pub(super) struct ZoneWorker {
     jobs: Sender<ZoneFillJob>,
     filled: Receiver<(ZoneWrite, Vec<FreeRowWrite>)>,
 }

@@ -490,7 +490,7 @@ impl LunHistory {
 
     /// Checks that LUNs and snapshots have the content of the model.
     fn check(&mut self) {
-        self.volume().array.check_generations();
+        self.volume().array.row_writer().check_generations();
         for (name, model) in self.luns.clone() {
             assert!(values(self.volume(), &name) == model.now, "{name}");
         }

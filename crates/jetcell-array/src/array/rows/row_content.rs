@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
+use jetcell_vfs::IoBuffer;
 
-use crate::array::{Array, ArrayMode};
+use super::RowStore;
 use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
@@ -18,25 +18,25 @@ pub(crate) struct WholeRow {
     pub recovered: Vec<usize>,
 }
 
-impl Array {
+impl RowStore {
     /// Returns the state of a row, determined from its records.
-    pub(crate) fn row_state(&mut self, row: u64) -> RowState {
-        let cells = self.config.layout.slots;
+    pub fn row_state(&mut self, row: u64) -> RowState {
+        let cells = self.members.layout().slots;
         let mut records = Vec::with_capacity(cells);
         for cell in 0..cells {
-            let slot = self.config.layout.slot(row, cell);
+            let slot = self.members.layout().slot(row, cell);
             let mut best = None;
-            for device in self.sources(slot, row) {
-                best = newer_record(best, self.record(device, row, cell));
+            for device in self.members.sources(slot, row) {
+                best = newer_record(best, self.members.record(device, row, cell));
             }
             records.push(best);
         }
-        RowState::new(&self.code, &records)
+        RowState::new(&self.members.code(), &records)
     }
 
     /// Returns the states of several rows. If each slot has exactly one member, each zone's records are looked up
     /// only once.
-    pub(in crate::array) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
+    pub fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
         let Some(devices) = self.device_per_slot() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
         };
@@ -47,7 +47,7 @@ impl Array {
             let of_zone: Vec<u64> =
                 std::iter::from_fn(|| rest.next_if(|row| row / ZONE_ROWS == zone)).collect();
             let blocks: Option<Vec<&[u8]>> =
-                devices.iter().map(|device| self.records.block(*device, zone)).collect();
+                devices.iter().map(|device| self.members.records().block(*device, zone)).collect();
             let Some(blocks) = blocks else {
                 // The records are read row by row, and unreadable ones are detected there.
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
@@ -59,64 +59,61 @@ impl Array {
     }
 
     /// Returns the correct content of a cell, if a member has it.
-    pub(crate) fn read_cell(&mut self, row: u64, cell: usize, state: &RowState) -> Option<IoBuffer> {
+    pub fn read_cell(&mut self, row: u64, cell: usize, state: &RowState) -> Option<IoBuffer> {
         let mut block = IoBuffer::zeroed(BLOCK);
         let record = match &state.cells[cell] {
             CellState::Empty => return Some(block),
             CellState::Written(record) => *record,
             CellState::Stale => {
-                self.counters.stale_blocks += 1;
+                self.members.counters_mut().stale_blocks += 1;
                 return None;
             }
             CellState::Missing => return None,
         };
-        let slot = self.config.layout.slot(row, cell);
-        for device in self.sources(slot, row) {
-            if self.record(device, row, cell) != RecordSlot::Written(record) {
+        let slot = self.members.layout().slot(row, cell);
+        for device in self.members.sources(slot, row) {
+            if self.members.record(device, row, cell) != RecordSlot::Written(record) {
                 continue;
             }
-            let place = (device, self.devices[device].layout.block(row));
+            let place = (device, self.members.device(device).layout.block(row));
             if let Some(found) = self.fetched.block(place).filter(|found| record.matches(found)) {
                 block.copy_from_slice(found);
                 return Some(block);
             }
-            if self.read_member(device, place.1, &mut block).is_err() {
-                self.counters.read_errors += 1;
+            if self.members.read_member(device, place.1, &mut block).is_err() {
+                self.members.counters_mut().read_errors += 1;
             } else if record.matches(&block) {
                 return Some(block);
             } else {
-                self.counters.checksum_errors += 1;
+                self.members.counters_mut().checksum_errors += 1;
             }
         }
         None
     }
 
     /// Returns a device that has a block with this record.
-    pub(in crate::array) fn device_with_record(
-        &mut self,
-        row: u64,
-        cell: usize,
-        record: BlockRecord,
-    ) -> Option<usize> {
-        let slot = self.config.layout.slot(row, cell);
-        self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
+    pub fn device_with_record(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
+        let slot = self.members.layout().slot(row, cell);
+        self.members
+            .sources(slot, row)
+            .find(|device| self.members.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
     /// Returns the group of cells that can be recovered from each other and that includes the given cells: all copies
     /// of their columns, or all cells of the row.
-    pub(crate) fn recovery_group(&self, wanted: &[usize]) -> Vec<usize> {
-        match &self.code {
+    pub fn recovery_group(&self, wanted: &[usize]) -> Vec<usize> {
+        match self.members.code() {
             RedundancyCode::Mirror { copies } => {
                 let columns: BTreeSet<usize> = wanted.iter().map(|cell| cell / copies).collect();
                 columns.into_iter().flat_map(|column| column * copies..(column + 1) * copies).collect()
             }
-            _ => (0..self.config.layout.slots).collect(),
+            _ => (0..self.members.layout().slots).collect(),
         }
     }
 
     /// Reads the group of cells to which the given cells belong, and recovers missing ones. Recovered cells are
     /// verified against their records and against any remaining redundancy.
-    pub(crate) fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
+    pub fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
         let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
         let mut recovered = vec![];
         for cell in self.recovery_group(wanted) {
@@ -129,7 +126,7 @@ impl Array {
         if recovered.is_empty() {
             return Ok(WholeRow { cells, recovered });
         }
-        if !self.code.recovers(&recovered) {
+        if !self.members.code().recovers(&recovered) {
             return Err(self.unrecoverable(row, &recovered));
         }
         // A write leaves records on more members than the level may lose. If there is no record at all, the row was
@@ -138,12 +135,12 @@ impl Array {
             return Ok(WholeRow { cells, recovered });
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.code.recover(&self.kernel, &mut targets, &recovered);
+        self.members.code().recover(&self.kernel, &mut targets, &recovered);
         let is_refuted = recovered.iter().any(|cell| match &state.cells[*cell] {
             CellState::Written(record) => !record.matches(&cells[*cell]),
             _ => false,
         });
-        let has_more_parity = recovered.len() < self.code.tolerance();
+        let has_more_parity = recovered.len() < self.members.code().tolerance();
         if is_refuted || has_more_parity && self.check_consistency(&cells) != Consistency::Consistent {
             return Err(ArrayError::Inconsistent { row });
         }
@@ -151,116 +148,64 @@ impl Array {
     }
 
     /// Checks whether a row's redundancy agrees with its data.
-    pub(crate) fn check_consistency(&self, cells: &[IoBuffer]) -> Consistency {
+    pub fn check_consistency(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
-        self.code.check_consistency(&self.kernel, &cells)
+        self.members.code().check_consistency(&self.kernel, &cells)
     }
 
-    pub(crate) fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
+    pub fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
         let name = |cell: &usize| {
-            let slot = self.config.layout.slot(row, *cell);
-            let device = self.sources(slot, row).next();
+            let slot = self.members.layout().slot(row, *cell);
+            let device = self.members.sources(slot, row).next();
             device.map_or_else(
                 || format!("(slot {slot} has no member)").into(),
-                |index| self.devices[index].path(),
+                |index| self.members.device(index).path(),
             )
         };
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
     }
 
     /// Returns the cell from which a data column is read. With mirrors, the copies are read in turn, chunk by chunk.
-    pub(in crate::array) fn preferred_cell(&self, row: u64, column: usize) -> usize {
-        let copies = self.code.copies();
-        let turn = (row / u64::from(self.config.layout.chunk)) as usize;
+    pub fn preferred_cell(&self, row: u64, column: usize) -> usize {
+        let copies = self.members.code().copies();
+        let turn = (row / u64::from(self.members.layout().chunk)) as usize;
         column * copies + turn % copies
     }
 
     /// Counts the recovered cells that a member has, but that are damaged or stale. Returns that number.
-    pub(in crate::array) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
+    pub fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
-        self.counters.defects += count;
+        self.members.counters_mut().defects += count;
         count
     }
 
-    /// Reads cells of a row individually, each into its own buffer. Cells that no member has are recovered and
-    /// written back.
-    pub(in crate::array) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
-        self.records.trim();
-        let state = self.row_state(row);
-        let mut lost = vec![];
-        for (cell, target) in wanted {
-            match self.read_cell(row, cell, &state) {
-                Some(content) => target.copy_from_slice(&content),
-                None => lost.push((cell, target)),
-            }
-        }
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let cells: Vec<usize> = lost.iter().map(|(cell, _)| *cell).collect();
-        let whole = self.whole_row(row, &state, &cells)?;
-        for (cell, target) in lost {
-            target.copy_from_slice(&whole.cells[cell]);
-        }
-        self.counters.rows_recovered += 1;
-        self.count_defects(&state, &whole.recovered);
-        self.repair(row, &state, &whole)
+    /// Writes a block and its record in place, outside a commit. If the device fails, it is removed from the array.
+    pub fn rewrite_cell(&mut self, device: usize, row: u64, record: RecordSlot, block: &[u8]) -> Result<()> {
+        let result = self.write_cell(device, row, record, block);
+        self.members.handle_write_result(device, result)
     }
 
-    /// Writes the recovered cells of a row back to the members of their slots.
-    pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
-        if self.mode == ArrayMode::ReadOnly {
-            return Ok(());
-        }
-        // Writes in flight may include the records of the same zone.
-        self.finish_rows()?;
-        for &cell in &whole.recovered {
-            let record = self.expected_record(row, cell, state, &whole.cells[cell]);
-            let slot = self.config.layout.slot(row, cell);
-            for device in self.sources(slot, row) {
-                let result = self.write_cell(device, row, record, &whole.cells[cell]);
-                let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-                self.handle_write_result(device, result)?;
-                self.counters.blocks_repaired += 1;
-            }
-        }
-        if self.is_config_changed { self.save_config() } else { Ok(()) }
-    }
-
-    /// Writes a block in place, and its record into the cache.
-    pub(crate) fn write_cell(
-        &mut self,
-        device: usize,
-        row: u64,
-        record: RecordSlot,
-        block: &[u8],
-    ) -> Result<()> {
+    fn write_cell(&mut self, device: usize, row: u64, record: RecordSlot, block: &[u8]) -> Result<()> {
         if matches!(record, RecordSlot::Written(_)) {
-            let offset = self.devices[device].layout.block(row);
-            self.count_transfer(TransferKind::Write, device, offset, block.len());
-            self.devices[device].write(offset, block, IoReason::Other)?;
+            let offset = self.members.device(device).layout.block(row);
+            self.members.write_member(device, offset, block)?;
         }
-        self.put_record(device, row, record)
+        self.members.put_record(device, row, record)?;
+        self.members.write_records(device, row / ZONE_ROWS)
     }
 
     /// Returns the record that a cell must have, based on its own record or those of the other cells.
-    pub(crate) fn expected_record(
-        &self,
-        row: u64,
-        cell: usize,
-        state: &RowState,
-        block: &[u8],
-    ) -> RecordSlot {
+    pub fn expected_record(&self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> RecordSlot {
         if let CellState::Written(record) = &state.cells[cell] {
             return RecordSlot::Written(*record);
         }
-        let columns = self.code.data_columns(state.cells.len());
-        let copies = self.code.copies();
-        let is_parity = self.code.parities() > 0 && cell >= columns;
+        let columns = self.members.code().data_columns(state.cells.len());
+        let copies = self.members.code().copies();
+        let is_parity = self.members.code().parities() > 0 && cell >= columns;
         let generation = if is_parity {
             state.generation
-        } else if self.code.parities() > 0 {
+        } else if self.members.code().parities() > 0 {
             state.generation_of(cell)
         } else {
             let column = &state.cells[cell / copies * copies..(cell / copies + 1) * copies];
@@ -270,13 +215,20 @@ impl Array {
             });
             generation.unwrap_or(0)
         };
-        let tag_is_empty = !is_parity && self.code.parities() > 0 && state.tags[cell] == 0;
+        let tag_is_empty = !is_parity && self.members.code().parities() > 0 && state.tags[cell] == 0;
         if generation == 0 || tag_is_empty {
             return RecordSlot::Empty;
         }
         let tags = if is_parity { state.tags } else { Default::default() };
-        let stored_cell = self.config.layout.stored_cell(cell);
-        RecordSlot::Written(BlockRecord::new(self.config.array, row, stored_cell, generation, tags, block))
+        let stored_cell = self.members.layout().stored_cell(cell);
+        RecordSlot::Written(BlockRecord::new(
+            self.members.config().array,
+            row,
+            stored_cell,
+            generation,
+            tags,
+            block,
+        ))
     }
 }
 

@@ -3,11 +3,13 @@
 
 use jetcell_vfs::IoBuffer;
 
-use super::commit::{CellWrite, NewColumns};
-use crate::array::Array;
+use super::{CellWrite, NewColumns, RowStore};
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
 use crate::integrity::{BlockRecord, CellState, RowState};
+
+/// Number of rows whose old blocks are read in one batch.
+const ROWS_FETCHED: usize = 64;
 
 /// Method for computing the new parity of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,11 +26,11 @@ enum ParityMethod {
     RecoverAndReconstruct,
 }
 
-impl Array {
+impl RowStore {
     /// Returns the method with the fewest transfers that the row's state permits, and the cells that it reads.
     fn parity_method(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (ParityMethod, Vec<usize>) {
-        let (cells, parities) = (state.cells.len(), self.code.parities());
-        let data = self.code.data_columns(cells);
+        let (cells, parities) = (state.cells.len(), self.members.code().parities());
+        let data = self.members.code().data_columns(cells);
         let count = (0..data).filter(|column| is_new(*column)).count();
         let parity: Vec<usize> =
             (cells - parities..cells).filter(|cell| state.cells[*cell] != CellState::Missing).collect();
@@ -52,8 +54,27 @@ impl Array {
         (ParityMethod::RecoverAndReconstruct, (0..cells).collect())
     }
 
+    /// Returns all cells that the writes of these rows change, with their new contents.
+    pub fn plan_rows(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+        self.members.records_mut().trim();
+        self.members.load_records_of_rows(rows.iter().map(|(row, _)| *row));
+        let read = |store: &RowStore| store.members.counters().members.data_and_parity.blocks_read;
+        let before = read(self);
+        let mut planned = vec![];
+        for rows in rows.chunks(ROWS_FETCHED) {
+            self.fetch_for_plans(rows);
+            let plans: Result<Vec<_>> =
+                rows.iter().map(|(row, columns)| Ok((*row, self.plan_row(*row, columns)?))).collect();
+            self.release_fetched();
+            planned.extend(plans?);
+        }
+        let count = read(self) - before;
+        self.members.counters_mut().blocks_read_for_writes += count;
+        Ok(planned)
+    }
+
     /// Reads the blocks that the writes of these rows need, from all members concurrently.
-    pub(in crate::array) fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
+    fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
         let mut places = vec![];
         for (row, columns) in rows {
             let state = self.row_state(*row);
@@ -64,15 +85,15 @@ impl Array {
     }
 
     /// Returns the new content of all cells that a write of some columns changes.
-    pub(in crate::array) fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
+    fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
-        let data = self.code.data_columns(cells);
-        let copies = self.code.copies();
+        let data = self.members.code().data_columns(cells);
+        let copies = self.members.code().copies();
         let generation = state.next_generation();
         let mut tags = state.tags;
         new.keys().for_each(|column| tags[*column] = generation as u8);
-        let (array, layout) = (self.config.array, self.config.layout);
+        let (array, layout) = (self.members.config().array, self.members.config().layout);
         let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
             BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
         };
@@ -81,9 +102,9 @@ impl Array {
         let mut writes = vec![];
         for (column, block) in new {
             let lost: Vec<usize> = (column * copies..(column + 1) * copies)
-                .filter(|cell| self.targets(self.config.layout.slot(row, *cell)).next().is_none())
+                .filter(|cell| self.members.targets(self.members.layout().slot(row, *cell)).next().is_none())
                 .collect();
-            if self.code.parities() == 0 && lost.len() == copies {
+            if self.members.code().parities() == 0 && lost.len() == copies {
                 return Err(self.unrecoverable(row, &lost));
             }
             for cell in column * copies..(column + 1) * copies {
@@ -94,8 +115,11 @@ impl Array {
                 });
             }
         }
-        let parity =
-            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, new, data)? };
+        let parity = if self.members.code().parities() == 0 {
+            vec![]
+        } else {
+            self.new_parity(row, &state, new, data)?
+        };
         for (index, block) in parity.into_iter().enumerate() {
             if let Some(block) = block {
                 writes.push(CellWrite {
@@ -116,7 +140,7 @@ impl Array {
         new: &NewColumns,
         data: usize,
     ) -> Result<Vec<Option<IoBuffer>>> {
-        let parities = self.code.parities();
+        let parities = self.members.code().parities();
         let (way, _) = self.parity_method(state, |column| new.contains_key(&column));
         if way == ParityMethod::NoParity {
             return Ok((0..parities).map(|_| None).collect());
@@ -125,15 +149,15 @@ impl Array {
             let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
             let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
             let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
-            self.code.encode(&self.kernel, &columns, &mut targets);
-            self.counters.full_row_writes += 1;
+            self.members.code().encode(&self.kernel, &columns, &mut targets);
+            self.members.counters_mut().full_row_writes += 1;
             return Ok(parity.into_iter().map(Some).collect());
         }
         let mut defects = state.cells.iter().filter(|cell| **cell == CellState::Stale).count() as u64;
         if way == ParityMethod::ReadModifyWrite {
             if let Some(parity) = self.parity_from_changes(row, state, new, data) {
-                self.counters.read_modify_writes += 1;
-                self.counters.defects += defects;
+                self.members.counters_mut().read_modify_writes += 1;
+                self.members.counters_mut().defects += defects;
                 return Ok(parity);
             }
             // The row's state did not reveal that this block is damaged.
@@ -146,7 +170,7 @@ impl Array {
         };
         let mut cells = match others {
             Some(cells) => {
-                self.counters.defects += defects;
+                self.members.counters_mut().defects += defects;
                 cells
             }
             None => {
@@ -161,8 +185,8 @@ impl Array {
         cells.resize_with(data + parities, || IoBuffer::zeroed(BLOCK));
         let lost: Vec<usize> = (data..data + parities).collect();
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.code.recover(&self.kernel, &mut targets, &lost);
-        self.counters.reconstruct_writes += 1;
+        self.members.code().recover(&self.kernel, &mut targets, &lost);
+        self.members.counters_mut().reconstruct_writes += 1;
         Ok(cells.split_off(data).into_iter().map(Some).collect())
     }
 
@@ -176,7 +200,7 @@ impl Array {
         data: usize,
     ) -> Option<Vec<Option<IoBuffer>>> {
         let mut parity = vec![];
-        for cell in data..data + self.code.parities() {
+        for cell in data..data + self.members.code().parities() {
             match state.cells[cell] {
                 CellState::Missing => parity.push(None),
                 _ => parity.push(Some(self.read_cell(row, cell, state)?)),
@@ -189,7 +213,7 @@ impl Array {
                 .iter_mut()
                 .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
                 .collect();
-            self.code.update(&self.kernel, *column, &delta, &mut blocks);
+            self.members.code().update(&self.kernel, *column, &delta, &mut blocks);
         }
         Some(parity)
     }

@@ -5,11 +5,44 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{OpenMode, Vfs};
 
-use crate::array::{Array, MemberPurpose};
+use super::{Array, MemberPurpose, MemberRequirements, PreparedMember};
 use crate::error::{ArrayRefusal, Result};
 use crate::member::{MemberDevice, MemberLayout};
 
 impl Array {
+    /// Returns the requirements for files that are to become members.
+    ///
+    /// # Errors
+    /// The array cannot have such members now, some of the files are already members, or a file is given twice.
+    pub fn member_requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
+        self.members().requirements(part, paths)
+    }
+
+    /// Adds files as members, for the purpose for which they were prepared.
+    ///
+    /// # Errors
+    /// The array can no longer have such members, or it failed.
+    pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
+        let Some(part) = members.first().map(PreparedMember::purpose) else { return Ok(()) };
+        if part == MemberPurpose::DataColumns {
+            self.flush()?;
+        }
+        self.members().check_purpose(part, members.len())?;
+        if part == MemberPurpose::DataColumns {
+            // Journal entries use the current numbering of cells, so they must not be replayed after this change.
+            self.row_writer().sync_members()?;
+        }
+        let sequence = self.staging.writer().sequence();
+        self.members_mut().enlist(part, members, sequence)
+    }
+
+    /// Prepares and admits files in one call. No other operation can use the array during the call.
+    fn add_members(&mut self, part: MemberPurpose, paths: &[PathBuf], force: bool) -> Result<()> {
+        let admission = self.member_requirements(part, paths)?;
+        let members: Result<Vec<_>> = paths.iter().map(|path| admission.prepare(path, force)).collect();
+        self.admit(members?)
+    }
+
     /// Adds an empty member as a spare, which replaces the next member that fails. If a member is already missing, it
     /// is rebuilt on the spare.
     pub fn add_spare(&mut self, path: &Path, force: bool) -> Result<()> {
@@ -26,22 +59,23 @@ impl Array {
     /// Removes the member of a slot from the array, as if it had failed. If the slot is being rebuilt or copied, the
     /// new member is removed.
     pub fn fail(&mut self, slot: usize) -> Result<()> {
-        self.check_writable()?;
-        let config = self.slot_config(slot)?;
+        let members = self.members_mut();
+        members.check_writable()?;
+        let config = members.slot_config(slot)?;
         let member = if config.replacement == 0 { config.member } else { config.replacement };
-        let Some(device) = self.device_of(member) else {
+        let Some(device) = members.device_of(member) else {
             return Err(ArrayRefusal::EmptySlot(slot).into());
         };
-        let mut lost = self.lost_slots();
+        let mut lost = members.lost_slots();
         if member == config.member {
             lost.push(slot);
         }
-        if !self.tolerates_loss(&lost) {
-            let level = self.config.layout.level;
+        if !members.tolerates_loss(&lost) {
+            let level = members.layout().level;
             return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
         }
-        self.fail_device(device)?;
-        self.save_config()
+        members.fail_device(device)?;
+        members.save_config()
     }
 
     /// Adds members as additional data columns or mirrors. No block moves and no parity changes: the new blocks are

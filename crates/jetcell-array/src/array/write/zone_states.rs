@@ -1,11 +1,11 @@
-//! Writes in flight: writes of free rows, and in-place writes of commits.
+//! States of zones whose writes have started: see the [drawing](super).
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::zone_encoding::{FreeRowWrite, ZoneWrite};
+use super::RowWriter;
 use super::zone_worker::ZoneWorker;
-use crate::array::Array;
 use crate::array::members::InFlightTransfers;
+use crate::array::rows::{FreeRowWrite, ZoneWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
@@ -33,48 +33,93 @@ enum ZoneComputation {
 /// A write of rows in some zones.
 struct RowWrite {
     zones: BTreeSet<u64>,
-    /// Whether the write belongs to a commit. Any caller may read a commit's rows, whereas free rows are known only
-    /// to their writer.
-    is_commit: bool,
     transfers: InFlightTransfers,
 }
 
-/// Writes that have not completed, in the order in which they were started.
+/// State of zones between the start of their write and its completion. Before that, an [`OpenZone`](super::OpenZone)
+/// belongs to the layer that fills it, so a zone cannot be open and in flight at the same time.
+enum ZoneState {
+    /// Parity and records are computed. The members have none of the blocks.
+    Computing(ComputedZone),
+    /// Free rows are written. Only their writer knows them, so no other caller reads them.
+    Writing(RowWrite),
+    /// Rows of a commit, which is durable in the journal, are written in place. Any caller may read them.
+    Committing(RowWrite),
+}
+
+impl ZoneState {
+    fn is_computing(&self) -> bool {
+        matches!(self, ZoneState::Computing(_))
+    }
+
+    /// Returns true if the state includes any of these zones.
+    fn overlaps(&self, zones: &BTreeSet<u64>) -> bool {
+        match self {
+            ZoneState::Computing(computed) => zones.contains(&computed.zone),
+            ZoneState::Writing(write) | ZoneState::Committing(write) => !write.zones.is_disjoint(zones),
+        }
+    }
+}
+
+/// Zones in flight, in the order in which their writes complete. Those that are computed are the last ones.
 #[derive(Default)]
-pub(in crate::array) struct RowWrites {
-    writes: VecDeque<RowWrite>,
+pub(super) struct ZonesInFlight {
+    zones: VecDeque<ZoneState>,
+    /// Number of bytes that are being written.
     bytes: usize,
-    /// Zones that are to be written after `writes`. Each worker has at most one of them.
-    computed: VecDeque<ComputedZone>,
+    /// Each worker computes at most one zone.
     workers: Vec<ZoneWorker>,
 }
 
-impl RowWrites {
-    fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.computed.is_empty()
+impl ZonesInFlight {
+    /// Returns the number of zones that are being written, which is the position of the first computed zone.
+    fn writing(&self) -> usize {
+        self.zones.partition_point(|zone| !zone.is_computing())
     }
 
-    /// Returns true if any of these zones is being written.
+    /// Returns true if any of these zones is in flight.
     fn overlaps(&self, zones: &BTreeSet<u64>) -> bool {
-        self.computed.iter().any(|computed| zones.contains(&computed.zone))
-            || self.writes.iter().any(|write| !write.zones.is_disjoint(zones))
+        self.zones.iter().any(|state| state.overlaps(zones))
+    }
+
+    /// Returns a worker that computes no zone.
+    fn idle_worker(&self) -> Option<usize> {
+        let is_idle = |worker: &usize| {
+            !self.zones.iter().any(|state| match state {
+                ZoneState::Computing(computed) => {
+                    matches!(computed.computation, ZoneComputation::Worker(with) if with == *worker)
+                }
+                _ => false,
+            })
+        };
+        (0..self.workers.len()).find(is_idle)
     }
 
     /// Waits for all transfers, regardless of their result. Zones whose writes were not started are lost.
     pub fn wait(&mut self) {
-        self.writes.drain(..).for_each(|write| drop(write.transfers.wait()));
+        for state in self.zones.drain(..) {
+            if let ZoneState::Writing(write) | ZoneState::Committing(write) = state {
+                drop(write.transfers.wait());
+            }
+        }
     }
 }
 
-impl Array {
+/// Returns the zones of these blocks.
+fn zones_of(writer: &RowWriter, blocks: &[u64]) -> BTreeSet<u64> {
+    let layout = writer.members().layout();
+    blocks.iter().map(|block| layout.locate(*block).0 / ZONE_ROWS).collect()
+}
+
+impl RowWriter {
     /// Waits for all writes of rows.
     ///
     /// # Errors
     /// The array failed. No write is in flight then.
     pub fn finish_rows(&mut self) -> Result<()> {
         let mut result = Ok(());
-        while !self.row_writes.is_empty() {
-            result = result.and(self.finish_first_write());
+        while !self.in_flight.zones.is_empty() {
+            result = result.and(self.advance_first());
         }
         result
     }
@@ -84,27 +129,24 @@ impl Array {
     /// # Errors
     /// The array failed. No write is in flight then.
     pub fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
-        if self.row_writes.is_empty() {
+        if self.in_flight.zones.is_empty() {
             return Ok(());
         }
-        let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
-        let zones = blocks.iter().map(zone).collect();
-        self.finish_rows_in(&zones)
+        self.finish_rows_in(&zones_of(self, blocks))
     }
 
     /// Waits for the commits that write zones of these blocks. The blocks can then be read.
-    pub(in crate::array) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
-        let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
-        let has_any = |write: &RowWrite| {
-            write.is_commit && blocks.iter().any(|block| write.zones.contains(&zone(block)))
+    pub(super) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
+        let commits = |state: &ZoneState| {
+            matches!(state, ZoneState::Committing(_)) && state.overlaps(&zones_of(self, blocks))
         };
-        if self.row_writes.writes.iter().any(has_any) { self.finish_rows_of(blocks) } else { Ok(()) }
+        if self.in_flight.zones.iter().any(commits) { self.finish_rows_of(blocks) } else { Ok(()) }
     }
 
     /// Waits for the writes of rows in these zones.
-    pub(in crate::array) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
-        while self.row_writes.overlaps(zones) {
-            if let Err(error) = self.finish_first_write() {
+    pub(super) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
+        while self.in_flight.overlaps(zones) {
+            if let Err(error) = self.advance_first() {
                 return self.finish_rows().and(Err(error));
             }
         }
@@ -112,40 +154,45 @@ impl Array {
     }
 
     /// Tracks a write of free rows in these zones until it completes.
-    pub(in crate::array) fn track_row_writes(
+    pub(super) fn track_row_writes(
         &mut self,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
-        self.add(RowWrite { zones, is_commit: false, transfers })
+        self.track(RowWrite { zones, transfers }, ZoneState::Writing)
     }
 
     /// Tracks the in-place write of a commit until it completes.
-    pub(in crate::array) fn track_commit_write(
+    pub(super) fn track_commit_write(
         &mut self,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
-        self.add(RowWrite { zones, is_commit: true, transfers })
+        self.track(RowWrite { zones, transfers }, ZoneState::Committing)
     }
 
-    fn add(&mut self, write: RowWrite) -> Result<()> {
-        self.records.pin(&write.zones);
-        self.row_writes.bytes += write.transfers.bytes;
-        self.row_writes.writes.push_back(write);
-        while self.row_writes.bytes > MAX_IN_FLIGHT_BYTES {
-            self.finish_first_write()?;
+    fn track(&mut self, write: RowWrite, state: fn(RowWrite) -> ZoneState) -> Result<()> {
+        self.members_mut().records_mut().pin(&write.zones);
+        self.in_flight.bytes += write.transfers.bytes;
+        let place = self.in_flight.writing();
+        self.in_flight.zones.insert(place, state(write));
+        while self.in_flight.bytes > MAX_IN_FLIGHT_BYTES {
+            self.advance_first()?;
         }
         Ok(())
     }
 
-    fn finish_first_write(&mut self) -> Result<()> {
-        let Some(RowWrite { zones, transfers, .. }) = self.row_writes.writes.pop_front() else {
-            return self.start_first_computed();
-        };
-        self.row_writes.bytes -= transfers.bytes;
-        self.records.unpin(&zones);
-        self.finish_in_place_writes(transfers)
+    /// Moves the first zone to its next state: a computed zone is written, and a written zone is on the members.
+    fn advance_first(&mut self) -> Result<()> {
+        match self.in_flight.zones.pop_front() {
+            None => Ok(()),
+            Some(ZoneState::Computing(computed)) => self.start_computed_zone(computed),
+            Some(ZoneState::Writing(write) | ZoneState::Committing(write)) => {
+                self.in_flight.bytes -= write.transfers.bytes;
+                self.members_mut().records_mut().unpin(&write.zones);
+                self.finish_in_place_writes(write.transfers)
+            }
+        }
     }
 
     /// Starts to compute the parity of a zone from its rows. The zone is written when several later zones have been
@@ -153,72 +200,72 @@ impl Array {
     ///
     /// # Errors
     /// The array failed.
-    pub(in crate::array) fn compute_zone(
+    pub(super) fn compute_zone(
         &mut self,
         devices: Vec<usize>,
         mut write: ZoneWrite,
         rows: Vec<FreeRowWrite>,
     ) -> Result<()> {
         let zone = write.zone();
-        self.records.pin(&[zone].into());
-        let by = match self.free_worker()? {
+        self.members_mut().records_mut().pin(&[zone].into());
+        let computation = match self.free_worker()? {
             Some(worker) => {
-                self.row_writes.workers[worker].fill(write, self.row_encoder(), rows);
+                self.in_flight.workers[worker].fill(write, self.rows.row_encoder(), rows);
                 ZoneComputation::Worker(worker)
             }
             None => {
-                write.fill(&self.row_encoder(), &rows);
+                write.fill(&self.rows.row_encoder(), &rows);
                 ZoneComputation::Caller(write, rows)
             }
         };
-        self.row_writes.computed.push_back(ComputedZone { zone, devices, computation: by });
+        let computed = ComputedZone { zone, devices, computation };
+        self.in_flight.zones.push_back(ZoneState::Computing(computed));
         Ok(())
     }
 
     /// Returns an idle worker. If all workers are busy, the write of the oldest zone is started first. Returns `None`
     /// if the system cannot start a thread.
     fn free_worker(&mut self) -> Result<Option<usize>> {
-        let RowWrites { computed, workers, .. } = &mut self.row_writes;
+        let ZonesInFlight { zones, workers, .. } = &mut self.in_flight;
         if workers.len() < self.threads.min(MAX_WORKERS) {
             // If no thread can be started, the caller computes the parity, which takes longer.
             workers.extend(ZoneWorker::start());
         }
-        if computed.len() >= workers.len() {
+        if zones.iter().filter(|state| state.is_computing()).count() >= workers.len() {
             self.start_first_computed()?;
         }
-        let RowWrites { computed, workers, .. } = &self.row_writes;
-        let is_free = |worker: &usize| {
-            !computed.iter().any(
-                |computed| matches!(computed.computation, ZoneComputation::Worker(with) if with == *worker),
-            )
-        };
-        Ok((0..workers.len()).find(is_free))
+        Ok(self.in_flight.idle_worker())
     }
 
     /// Starts to write all zones whose parity was computed. The cached records then reflect these writes.
-    pub(in crate::array) fn start_computed(&mut self) -> Result<()> {
-        while !self.row_writes.computed.is_empty() {
+    pub(crate) fn start_computed(&mut self) -> Result<()> {
+        while self.in_flight.zones.back().is_some_and(ZoneState::is_computing) {
             self.start_first_computed()?;
         }
         Ok(())
     }
 
     fn start_first_computed(&mut self) -> Result<()> {
-        let Some(ComputedZone { zone, devices, computation: by }) = self.row_writes.computed.pop_front()
-        else {
-            return Ok(());
-        };
-        let (write, rows) = match by {
-            ZoneComputation::Worker(worker) => self.row_writes.workers[worker].next_filled(),
+        match self.in_flight.zones.remove(self.in_flight.writing()) {
+            Some(ZoneState::Computing(computed)) => self.start_computed_zone(computed),
+            _ => Ok(()),
+        }
+    }
+
+    fn start_computed_zone(&mut self, computed: ComputedZone) -> Result<()> {
+        let ComputedZone { zone, devices, computation } = computed;
+        let (write, rows) = match computation {
+            ZoneComputation::Worker(worker) => self.in_flight.workers[worker].next_filled(),
             ZoneComputation::Caller(write, rows) => (write, rows),
         };
-        let write = if self.device_per_slot().as_ref() == Some(&devices) {
+        let write = if self.rows.device_per_slot().as_ref() == Some(&devices) {
             self.start_filled_writes(&devices, vec![write])
         } else {
             // A member failed or was replaced while the parity was computed.
             self.start_rows_in_any_state(&rows)?
         };
-        self.recycle_rows(rows);
+        let blocks = rows.into_iter().flat_map(|(_, columns)| columns);
+        self.members_mut().buffers().recycle_blocks(blocks);
         self.track_row_writes([zone].into(), write)
     }
 }
@@ -229,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::RaidLevel;
-    use crate::array::ZoneBuffer;
+    use crate::array::OpenZone;
     use crate::geometry::BLOCK;
     use crate::shared_block::SharedBlock;
     use crate::test_array::{TestArray, content};
@@ -249,9 +296,9 @@ mod tests {
     }
 
     /// Returns a zone in which each block's value is its number.
-    fn full_zone(tested: &mut TestArray, zone: u64) -> ZoneBuffer {
+    fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
         let blocks = blocks(tested, zone);
-        let mut open = tested.array().start_zone_buffer(rows(zone).collect()).unwrap();
+        let mut open = tested.array().row_writer().open_zone(rows(zone).collect()).unwrap();
         for block in blocks {
             open.put(block, SharedBlock::copy_from(&content(block)));
         }
@@ -260,12 +307,12 @@ mod tests {
 
     fn start_zone(tested: &mut TestArray, zone: u64) {
         let open = full_zone(tested, zone);
-        tested.array().start_open_zone(open).unwrap();
+        tested.array().row_writer().start_zone(open).unwrap();
     }
 
     fn assert_written(tested: &mut TestArray, zone: u64) {
         for block in blocks(tested, zone) {
-            tested.array().finish_rows_of(&[block]).unwrap();
+            tested.array().row_writer().finish_rows_of(&[block]).unwrap();
             assert_eq!(tested.value(block).unwrap(), block);
         }
     }
@@ -275,7 +322,7 @@ mod tests {
         let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 4);
         (1..4).for_each(|zone| start_zone(&mut tested, zone));
         assert_written(&mut tested, 3);
-        assert!(tested.array().row_writes.is_empty());
+        assert!(tested.array().row_writer().in_flight.zones.is_empty());
         assert_written(&mut tested, 1);
         assert!(tested.array().scrub().unwrap().is_clean());
     }
@@ -288,7 +335,7 @@ mod tests {
         let runs = tested.array().written_runs(0..all).unwrap();
         let of_zone = all / 4;
         assert_eq!(runs, [(of_zone, false), (2 * of_zone, true), (of_zone, false)]);
-        tested.array().finish_rows().unwrap();
+        tested.array().row_writer().finish_rows().unwrap();
     }
 
     #[test]
@@ -298,10 +345,10 @@ mod tests {
         let failing = tested.members[2].clone();
         let fault =
             InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
-        tested.array().start_open_zone(first).unwrap();
+        tested.array().row_writer().start_zone(first).unwrap();
         tested.faults.inject(fault);
-        tested.array().start_open_zone(second).unwrap();
-        tested.array().finish_rows().unwrap();
+        tested.array().row_writer().start_zone(second).unwrap();
+        tested.array().row_writer().finish_rows().unwrap();
         assert_eq!(tested.faults.fired_count(), 1);
         let second_zone = TestArray::records_offset(2) as usize..TestArray::records_offset(3) as usize;
         for member in &tested.members {
@@ -326,15 +373,15 @@ mod tests {
 
     /// Writes a zone whose records were evicted. Returns the number of member reads that this write takes.
     fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
-        tested.array().records.evict(zone);
+        tested.array().members_mut().records_mut().evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
         let before = reads(tested);
         start_zone(tested, zone);
-        tested.array().start_computed().unwrap();
+        tested.array().row_writer().start_computed().unwrap();
         // Until the members have the new records, the old ones must not be read.
-        let has_records = |device| tested.array.as_ref().unwrap().records.has(device, zone);
+        let has_records = |device| tested.array.as_ref().unwrap().members().records().has(device, zone);
         assert!((0..MEMBERS).all(has_records));
-        tested.array().finish_rows().unwrap();
+        tested.array().row_writer().finish_rows().unwrap();
         reads(tested) - before
     }
 
@@ -345,18 +392,18 @@ mod tests {
         let mut tested = TestArray::with_zones(RaidLevel::Raid6, MEMBERS, 1, 2);
         let block = blocks(&mut tested, 1)[5];
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
-        tested.array().check_generations();
+        tested.array().row_writer().check_generations();
         // One of the zone's rows now has a later generation than the others.
         tested.write(&[(block, 77)].into()).unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
-        tested.array().check_generations();
+        tested.array().row_writer().check_generations();
         tested.array().scrub().unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         assert_written(&mut tested, 1);
         tested.assemble(false).unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().fail(2).unwrap();
-        assert_eq!(tested.array().records.next_generation(1), None);
+        assert_eq!(tested.array().members().records().next_generation(1), None);
         assert_written(&mut tested, 1);
     }
 

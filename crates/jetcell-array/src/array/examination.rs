@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use crate::array::status::{ArrayState, SlotState, SlotStatus};
+use super::status::{ArrayState, SlotState, SlotStatus};
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::ArrayLayout;
 use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, Superblock};
@@ -97,7 +97,7 @@ impl ArrayExamination {
             })
             .collect();
         let lost: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].member.is_none()).collect();
-        let state = match config.layout.code().recovers(&lost) {
+        let state = match config.layout.tolerates_loss(&lost) {
             _ if lost.is_empty() => ArrayState::Optimal,
             true => ArrayState::Degraded(lost.len()),
             false => ArrayState::Stopped,

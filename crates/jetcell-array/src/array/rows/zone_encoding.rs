@@ -6,7 +6,7 @@ use jetcell_sync::thread;
 use jetcell_vfs::IoBuffer;
 use zerocopy::IntoBytes;
 
-use crate::array::Array;
+use super::RowStore;
 use crate::array::members::TransferSegment;
 use crate::geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
@@ -18,7 +18,7 @@ use crate::shared_block::SharedBlock;
 pub type FreeRowWrite = (u64, Vec<SharedBlock>);
 
 /// Parameters for computing the block records and parity of rows.
-pub(in crate::array) struct RowEncoder {
+pub(crate) struct RowEncoder {
     array: u128,
     layout: ArrayLayout,
     code: RedundancyCode,
@@ -26,7 +26,7 @@ pub(in crate::array) struct RowEncoder {
 }
 
 /// A write to rows of one zone. Each slot's buffers contain the blocks for its member.
-pub(in crate::array) struct ZoneWrite {
+pub(crate) struct ZoneWrite {
     /// Rows in ascending order.
     rows: Vec<u64>,
     /// Runs of written blocks in the zone. Block 0 is the records, and block 1 is the first row.
@@ -57,13 +57,13 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
 }
 
 /// Returns true if these are all rows of their zone.
-pub(in crate::array) fn is_whole(rows: &[u64]) -> bool {
+pub(crate) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }
 
 impl RowEncoder {
     /// Returns the state of a row. `records` contains the records of the row's zone by slot.
-    pub(in crate::array) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
+    pub fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
         let RowEncoder { array, layout, code, .. } = self;
         let record = |cell| {
             let bytes = &records[layout.slot(row, cell)][MemberDevice::record_range(row)];
@@ -77,12 +77,12 @@ impl RowEncoder {
 
 impl ZoneWrite {
     /// Returns the zone of the rows.
-    pub(in crate::array) fn zone(&self) -> u64 {
+    pub fn zone(&self) -> u64 {
         self.rows[0] / ZONE_ROWS
     }
 
     /// Returns the rows that are written, in ascending order.
-    pub(in crate::array) fn rows(&self) -> &[u64] {
+    pub fn rows(&self) -> &[u64] {
         &self.rows
     }
 
@@ -97,7 +97,7 @@ impl ZoneWrite {
 
     /// Copies the data of the rows into the buffers, and computes parity and records. `rows` must be the rows of this
     /// write.
-    pub(in crate::array) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRowWrite]) {
+    pub fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRowWrite]) {
         let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
             let mut checksums = self.copy_row(coding, *row, columns);
@@ -167,11 +167,7 @@ impl ZoneWrite {
 }
 
 /// Fills writes of zones, each with its rows, on `threads` threads.
-pub(in crate::array) fn fill_all(
-    writes: &mut [(ZoneWrite, &[FreeRowWrite])],
-    coding: &RowEncoder,
-    threads: usize,
-) {
+pub(crate) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
     };
@@ -185,66 +181,67 @@ pub(in crate::array) fn fill_all(
     });
 }
 
-impl Array {
-    pub(in crate::array) fn row_encoder(&self) -> RowEncoder {
+impl RowStore {
+    pub fn row_encoder(&self) -> RowEncoder {
         RowEncoder {
-            array: self.config.array,
-            layout: self.config.layout,
-            code: self.code,
+            array: self.members.config().array,
+            layout: self.members.config().layout,
+            code: self.members.code(),
             kernel: self.kernel,
         }
     }
 
     /// Returns the device of each slot. Returns `None` if a slot has no device or several devices, or if cells have
     /// copies.
-    pub(in crate::array) fn device_per_slot(&self) -> Option<Vec<usize>> {
+    pub fn device_per_slot(&self) -> Option<Vec<usize>> {
         let sole = |slot| {
-            let mut devices = self.targets(slot);
+            let mut devices = self.members.targets(slot);
             devices.next().filter(|_| devices.next().is_none())
         };
-        (0..self.config.layout.slots).map(sole).collect::<Option<_>>().filter(|_| self.code.copies() == 1)
+        (0..self.members.layout().slots)
+            .map(sole)
+            .collect::<Option<_>>()
+            .filter(|_| self.members.code().copies() == 1)
     }
 
     /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
-    pub(in crate::array) fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
+    pub fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
-        let mut of_slot = |_| runs.iter().map(|run| self.buffers.take(run.len() * BLOCK)).collect();
-        let buffers = (0..self.config.layout.slots).map(&mut of_slot).collect();
-        let known = rows.first().and_then(|row| self.records.next_generation(row / ZONE_ROWS));
+        let slots = self.members.layout().slots;
+        let pool = self.members.buffers();
+        let mut of_slot = |_| runs.iter().map(|run| pool.take(run.len() * BLOCK)).collect();
+        let buffers = (0..slots).map(&mut of_slot).collect();
+        let known = rows.first().and_then(|row| self.members.records().next_generation(row / ZONE_ROWS));
         let generation = known.filter(|_| is_whole(&rows));
         ZoneWrite { rows, runs, buffers, generation }
     }
 
     /// Copies the current records of the zone into a write to these devices, unless the write replaces all of them.
     /// Returns `None` if they cannot be read.
-    pub(in crate::array) fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
+    pub fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
         if write.generation.is_some() {
             return Some(());
         }
         let zone = write.zone();
         for (device, of_slot) in devices.iter().zip(&mut write.buffers) {
-            of_slot[0][..BLOCK].copy_from_slice(self.record_block(*device, zone).ok()?);
+            of_slot[0][..BLOCK].copy_from_slice(self.members.record_block(*device, zone).ok()?);
         }
         Some(())
     }
 
     /// Returns the transfers of a filled write. The write's records become the current records of the zone.
-    pub(in crate::array) fn zone_segments(
-        &mut self,
-        devices: &[usize],
-        write: ZoneWrite,
-    ) -> Vec<TransferSegment> {
+    pub fn zone_segments(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<TransferSegment> {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);
         for (&device, of_slot) in devices.iter().zip(write.buffers) {
-            self.records.replace((device, zone), &of_slot[0][..BLOCK]);
-            let start = self.devices[device].layout.records(zone);
+            self.members.records_mut().replace((device, zone), &of_slot[0][..BLOCK]);
+            let start = self.members.device(device).layout.records(zone);
             for (run, buffer) in write.runs.iter().zip(of_slot) {
                 pieces.push(TransferSegment { device, offset: start + (run.start * BLOCK) as u64, buffer });
             }
         }
         if let Some(generation) = generation {
-            self.records.set_generation(zone, generation);
+            self.members.records_mut().set_generation(zone, generation);
         }
         pieces
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jetcell_vfs::{OpenMode, Vfs};
 
-use crate::array::Array;
+use super::Array;
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::{ArrayLayout, RaidLevel, ZONE_ROWS};
 use crate::member::{
@@ -91,7 +91,7 @@ impl Array {
 }
 
 /// Opens the members, which must be distinct files.
-pub(in crate::array) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
+pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {
             return Err(ArrayRefusal::DuplicateMember(path.clone()).into());

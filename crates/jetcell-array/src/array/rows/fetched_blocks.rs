@@ -7,7 +7,7 @@
 
 use jetcell_vfs::{IoReason, TransferKind};
 
-use crate::array::Array;
+use super::RowStore;
 use crate::array::members::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment};
 use crate::geometry::BLOCK;
 use crate::integrity::{CellState, RowState};
@@ -17,7 +17,7 @@ pub(crate) type BlockLocation = (usize, u64);
 
 /// Blocks that have been fetched but not yet released.
 #[derive(Default)]
-pub(in crate::array) struct FetchedBlocks {
+pub(super) struct FetchedBlocks {
     /// Segments, sorted by device and offset.
     segments: Vec<TransferSegment>,
 }
@@ -32,7 +32,7 @@ impl FetchedBlocks {
 
 impl TransferSegment {
     /// Returns a block if it is in the segment.
-    pub(in crate::array) fn block(&self, (device, offset): BlockLocation) -> Option<&[u8]> {
+    pub fn block(&self, (device, offset): BlockLocation) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.buffer.get(start..start + BLOCK).filter(|_| self.device == device)
     }
@@ -56,28 +56,28 @@ fn runs(mut places: Vec<BlockLocation>) -> Vec<(usize, u64, usize)> {
     runs
 }
 
-impl Array {
+impl RowStore {
     /// Starts to read blocks. The array may be used before these reads complete.
-    pub(crate) fn start_fetch(&mut self, places: Vec<BlockLocation>) -> InFlightTransfers {
+    pub fn start_fetch(&mut self, places: Vec<BlockLocation>) -> InFlightTransfers {
         let piece = |(device, offset, bytes)| TransferSegment {
             device,
             offset,
             // If the read fails, the content of the buffer is arbitrary, but it is not used.
-            buffer: self.buffers.take(bytes),
+            buffer: self.members.buffers().take(bytes),
         };
         let pieces = runs(places).into_iter().map(piece).collect();
-        self.start_transfers(TransferKind::Read, pieces, IoReason::Other)
+        self.members.start_transfers(TransferKind::Read, pieces, IoReason::Other)
     }
 
     /// Waits for the reads. Their blocks replace all previously fetched blocks.
-    pub(crate) fn finish_fetch(&mut self, reads: InFlightTransfers) {
+    pub fn finish_fetch(&mut self, reads: InFlightTransfers) {
         self.release_fetched();
         self.finish_fetch_with(reads, |_| {});
     }
 
     /// Waits for the reads, and adds the blocks to those that were already fetched. Calls `arrived` for each segment
     /// as soon as it has been read, while other reads are in flight.
-    pub(in crate::array) fn finish_fetch_with(
+    pub fn finish_fetch_with(
         &mut self,
         mut reads: InFlightTransfers,
         mut arrived: impl FnMut(&TransferSegment),
@@ -88,56 +88,46 @@ impl Array {
                     arrived(&piece);
                     self.fetched.segments.push(piece);
                 }
-                Err(_) => self.buffers.recycle(piece.buffer),
+                Err(_) => self.members.buffers().recycle(piece.buffer),
             }
         }
         self.fetched.segments.sort_unstable_by_key(|piece| (piece.device, piece.offset));
     }
 
     /// Reads blocks, which replace all previously fetched blocks.
-    pub(crate) fn fetch(&mut self, places: Vec<BlockLocation>) {
+    pub fn fetch(&mut self, places: Vec<BlockLocation>) {
         let reads = self.start_fetch(places);
         self.finish_fetch(reads);
     }
 
     /// Releases the fetched blocks after the operation that needed them.
-    pub(crate) fn release_fetched(&mut self) {
+    pub fn release_fetched(&mut self) {
         for piece in std::mem::take(&mut self.fetched.segments) {
-            self.buffers.recycle(piece.buffer);
+            self.members.buffers().recycle(piece.buffer);
         }
     }
 
     /// Returns the locations of these cells of a row. Cells that were never written, or that no member has, are
     /// omitted.
-    pub(crate) fn block_locations(
-        &mut self,
-        row: u64,
-        state: &RowState,
-        cells: &[usize],
-    ) -> Vec<BlockLocation> {
+    pub fn block_locations(&mut self, row: u64, state: &RowState, cells: &[usize]) -> Vec<BlockLocation> {
         cells.iter().filter_map(|cell| self.block_location(row, *cell, state)).collect()
     }
 
     /// Returns true if a member has the content of a cell.
-    pub(crate) fn has_source(&mut self, row: u64, cell: usize, state: &RowState) -> bool {
+    pub fn has_source(&mut self, row: u64, cell: usize, state: &RowState) -> bool {
         self.block_location(row, cell, state).is_some()
     }
 
     /// Returns the location of a cell's content if a member has it.
-    pub(in crate::array) fn block_location(
-        &mut self,
-        row: u64,
-        cell: usize,
-        state: &RowState,
-    ) -> Option<BlockLocation> {
+    pub fn block_location(&mut self, row: u64, cell: usize, state: &RowState) -> Option<BlockLocation> {
         let CellState::Written(record) = state.cells[cell] else { return None };
-        let mut sources = self.sources(self.config.layout.slot(row, cell), row);
+        let mut sources = self.members.sources(self.members.layout().slot(row, cell), row);
         let device = match (sources.next(), sources.next()) {
             // With a single device, the record in `state` comes from that device.
             (Some(only), None) => only,
             _ => self.device_with_record(row, cell, record)?,
         };
-        Some((device, self.devices[device].layout.block(row)))
+        Some((device, self.members.device(device).layout.block(row)))
     }
 }
 
