@@ -1,6 +1,6 @@
 //! Consistency points write pending blocks to the array. The catalogue then makes them part of the current state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jetcell_array::{ArrayError, BLOCK, FreeRowWrite, Result, SharedBlock};
 use jetcell_sync::Arc;
@@ -9,18 +9,9 @@ use jetcell_vfs::IoBuffer;
 use super::block_allocator::BlockAllocation;
 use super::block_map::{BlockPointer, MapNode, MapUpdate, max_nodes};
 use super::catalogue::LunId;
-use super::write_log::WriteLogEntry;
+use super::next_point::{BlockContent, NewBlockContent, NextPoint, PendingBlock, PendingBlocks};
 use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
-use super::{CATALOGUE_AREA_BLOCKS, LunVolume, PendingBlock};
-
-/// Number of blocks that must remain free when new data is written. They allow old data to be replaced and
-/// deallocated in a full volume.
-pub(super) const RESERVE: u64 = 64;
-
-type PendingBlocks = BTreeMap<(LunId, u64), PendingBlock>;
-
-/// Blocks of the array, and their new content.
-type NewBlockContent = Vec<(u64, SharedBlock)>;
+use super::{CATALOGUE_AREA_BLOCKS, LunVolume};
 
 /// Decisions that a consistency point makes before it writes.
 struct ConsistencyPointPlan {
@@ -46,32 +37,13 @@ pub(super) struct InFlightConsistencyPoint {
 }
 
 impl InFlightConsistencyPoint {
-    /// Returns the content of a LUN's block if this consistency point changes the block.
-    pub fn content(&self, lun: LunId, index: u64) -> Option<&PendingBlock> {
-        self.pending.get(&(lun, index))
+    /// Returns the content of a LUN's block if this consistency point writes it from memory.
+    pub fn content(&self, lun: LunId, index: u64) -> Option<BlockContent<'_>> {
+        self.pending.get(&(lun, index)).map(PendingBlock::content)
     }
 }
 
 impl LunVolume {
-    /// Returns true if the next consistency point has room for this many data blocks and for the nodes above the LUN
-    /// blocks `indexes`, and then still leaves `rest` blocks free.
-    pub(super) fn has_room(&self, data: u64, indexes: &std::ops::Range<u64>, rest: u64) -> bool {
-        let fan_out = super::block_map::FAN_OUT as u64;
-        let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
-        let nodes = self.max_nodes() + leaves * self.height();
-        self.pending_data + data + nodes + rest <= self.space.free()
-    }
-
-    /// Returns the height of the highest map.
-    fn height(&self) -> u64 {
-        self.catalogue.luns.iter().map(|lun| u64::from(lun.height())).max().unwrap_or(1)
-    }
-
-    /// Returns the maximum number of nodes that the next consistency point writes.
-    pub(super) fn max_nodes(&self) -> u64 {
-        self.pending_leaves.len() as u64 * self.height()
-    }
-
     /// Writes all pending blocks. Afterwards, the current state is durable, and the write log restarts.
     ///
     /// # Errors
@@ -86,17 +58,12 @@ impl LunVolume {
     pub(super) fn start_consistency_point(&mut self) -> Result<()> {
         self.finish_consistency_point()?;
         self.close_open_zone();
-        if self.pending.is_empty() && self.write_through.is_empty() {
+        if self.next.is_empty() {
             return Ok(());
         }
-        let (pending, write_through) =
-            (std::mem::take(&mut self.pending), std::mem::take(&mut self.write_through));
-        let started = self.start_writes(pending, write_through);
-        self.has_failed |= started.is_err();
-        self.in_flight_point = Some(started?);
-        self.unlogged.clear();
-        self.pending_leaves.clear();
-        self.pending_data = 0;
+        let next = std::mem::take(&mut self.next);
+        let started = self.start_writes(next);
+        self.in_flight_point = Some(self.fail_on_error(started)?);
         Ok(())
     }
 
@@ -108,8 +75,7 @@ impl LunVolume {
         self.check_running()?;
         let Some(point) = self.in_flight_point.take() else { return Ok(()) };
         let finished = self.finish_writes(&point);
-        self.has_failed |= finished.is_err();
-        finished?;
+        self.fail_on_error(finished)?;
         let InFlightConsistencyPoint { pending, plan, single_blocks: singly, .. } = point;
         // These blocks share the buffers of the pending blocks.
         drop(singly);
@@ -129,19 +95,15 @@ impl LunVolume {
     }
 
     /// Assigns locations to pending blocks, and starts to write those in whole rows.
-    fn start_writes(
-        &mut self,
-        pending: PendingBlocks,
-        mut write_through: WriteThroughBlocks,
-    ) -> Result<InFlightConsistencyPoint> {
-        let data = pending.values().filter(|content| matches!(content, PendingBlock::Data(_))).count() as u64;
+    fn start_writes(&mut self, next: NextPoint) -> Result<InFlightConsistencyPoint> {
+        let (data, unlogged) = (next.pending_data(), next.unlogged() as u64);
+        let (pending, mut write_through) = next.into_blocks();
         let mut needed = data;
         for lun in &self.catalogue.luns {
             needed += max_nodes(lun.height(), changed_blocks(lun.id, &pending, &write_through).into_iter());
         }
-        let logged = self.log.bytes() / BLOCK as u64;
-        let is_flushed =
-            write_through.is_empty() && 2 * self.unlogged.len() as u64 <= logged.min(WRITE_THROUGH_BATCH);
+        let logged = self.log_blocks();
+        let is_flushed = write_through.is_empty() && 2 * unlogged <= logged.min(WRITE_THROUGH_BATCH);
         if let Some(window) = self.space.next_window(needed) {
             // Startup after a crash must know where whole rows may have been written, including write-through.
             let kept = if write_through.is_empty() { vec![] } else { self.catalogue.window.clone() };
@@ -273,42 +235,10 @@ impl LunVolume {
             self.array.write(self.catalogue.sequence % 2 * CATALOGUE_AREA_BLOCKS, &bytes)?;
             self.array.flush()
         });
-        self.has_failed |= written.is_err();
         self.space.set_window(&self.catalogue.window);
-        written
-    }
-
-    /// Returns the pending blocks that are not in the log. Each run of adjacent blocks is one entry.
-    pub(super) fn unlogged_entries(&self) -> Vec<WriteLogEntry> {
-        let max_blocks = self.log.max_entry_blocks().min(MAX_ENTRY_BLOCKS);
-        let mut entries: Vec<WriteLogEntry> = vec![];
-        for (lun, index) in &self.unlogged {
-            let Some(content) = self.pending.get(&(*lun, *index)) else { continue };
-            let last =
-                entries.last_mut().filter(|last| last.lun == *lun && last.first + last.count == *index);
-            match (content, last) {
-                (PendingBlock::Data(block), Some(WriteLogEntry { count, data: Some(data), .. }))
-                    if *count < max_blocks =>
-                {
-                    data.push(block.clone());
-                    *count += 1;
-                }
-                (PendingBlock::Hole, Some(WriteLogEntry { count, data: None, .. })) => *count += 1,
-                (content, _) => {
-                    let data = match content {
-                        PendingBlock::Data(block) => Some(vec![block.clone()]),
-                        PendingBlock::Hole => None,
-                    };
-                    entries.push(WriteLogEntry { lun: *lun, first: *index, count: 1, data });
-                }
-            }
-        }
-        entries
+        self.fail_on_error(written)
     }
 }
-
-/// Maximum number of blocks in an entry with data.
-const MAX_ENTRY_BLOCKS: u64 = 256;
 
 /// Returns a LUN's blocks that a consistency point changes, in ascending order.
 fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &WriteThroughBlocks) -> Vec<u64> {

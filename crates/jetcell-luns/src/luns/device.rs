@@ -2,29 +2,19 @@
 
 use std::ops::Range;
 
-use jetcell_array::{
-    ArrayError, ArrayRefusal, BLOCK, BlockReadAhead, BlockStore, LunError, Result, WriteData,
-};
+use jetcell_array::{ArrayError, ArrayRefusal, BLOCK, BlockReadAhead, BlockStore, Result, WriteData};
 use jetcell_vfs::IoBuffer;
 
-use super::block_map::{MapLookup, for_each_mapped};
+use super::LunVolume;
+use super::block_map::MapLookup;
 use super::catalogue::LunId;
-use super::consistency_point::RESERVE;
-use super::write_through::WRITE_THROUGH_BATCH;
-use super::{LunVolume, PendingBlock};
+use super::next_point::{BlockContent, PendingBlock};
 
 /// Maximum number of blocks of a write that are admitted at once. Together with the nodes above them, they fit into
 /// the reserve of a full volume.
 const WRITE_BATCH: u64 = 32;
 /// Number of blocks that are deallocated at a time.
 const TRIM_BATCH: u64 = 1024;
-
-/// Content of a block of a LUN in memory.
-enum BlockContent<'volume> {
-    Data(&'volume [u8]),
-    /// The block was deallocated.
-    Hole,
-}
 
 /// A LUN in a volume, open for reading and writing.
 pub struct Lun<'volume> {
@@ -33,79 +23,9 @@ pub struct Lun<'volume> {
     blocks: u64,
 }
 
-impl LunVolume {
-    /// Opens a LUN.
-    ///
-    /// # Errors
-    /// There is no such LUN.
-    pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
-        let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
-        let (id, blocks) = (entry.id, entry.blocks);
-        Ok(Lun { volume: self, id, blocks })
-    }
-
-    /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
-    pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
-        self.finish_consistency_point()?;
-        let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or(LunError::Deleted)?;
-        let (root, height) = (entry.root, entry.height());
-        let mut found = std::collections::BTreeSet::new();
-        for_each_mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
-            found.insert(index);
-        })?;
-        found.extend(self.write_through.blocks_of_lun(lun, range.clone()).map(|(index, _)| index));
-        for ((_, index), content) in self.pending.range((lun, range.start)..(lun, range.end)) {
-            match content {
-                PendingBlock::Data(_) => found.insert(*index),
-                PendingBlock::Hole => found.remove(index),
-            };
-        }
-        Ok(found.into_iter().collect())
-    }
-
-    /// Returns the content of a LUN's block if it is in memory. It remains there until a consistency point, either
-    /// the next one or the one in flight, has written it.
-    fn content(&self, lun: LunId, index: u64) -> Option<BlockContent<'_>> {
-        let of_point = || self.in_flight_point.as_ref()?.content(lun, index);
-        match self.pending.get(&(lun, index)).or_else(of_point) {
-            Some(PendingBlock::Data(data)) => Some(BlockContent::Data(data)),
-            Some(PendingBlock::Hole) => Some(BlockContent::Hole),
-            None => self.open_zone_content(lun, index).map(BlockContent::Data),
-        }
-    }
-
-    /// Makes room for a write of these blocks, with a consistency point if necessary.
-    fn make_room_for(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
-        if self.keep_open_zone_for(&range) {
-            return Ok(());
-        }
-        let data = range.end - range.start;
-        let (pending, most) = (self.pending_data + data, self.log.bytes() / BLOCK as u64);
-        let has_room = self.has_room(data, &range, RESERVE);
-        let is_early = has_room && pending > most.min(WRITE_THROUGH_BATCH) && self.start_write_through()?;
-        if !has_room || pending > most && !is_early {
-            self.start_consistency_point()?;
-        }
-        if !self.has_room(data, &range, RESERVE) {
-            // The blocks that the consistency point replaces become free when it completes.
-            self.finish_consistency_point()?;
-        }
-        let has_room = self.has_room(data, &range, RESERVE)
-            // After a consistency point, the replaced blocks are free.
-            || self.owns(lun, &range)? && self.has_room(data, &range, 0);
-        if has_room { Ok(()) } else { Err(ArrayError::Full) }
-    }
-
-    /// Returns true if all of these blocks have content, and nothing else refers to that content.
-    fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
-        self.finish_consistency_point()?;
-        let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
-        let (root, height, shared_up_to) = (entry.root, entry.height(), entry.shared_up_to());
-        let mut owned = 0;
-        for_each_mapped(&mut self.reader(), root, height, range, &mut |_, pointer| {
-            owned += u64::from(pointer.birth > shared_up_to);
-        })?;
-        Ok(owned == range.end - range.start)
+impl<'volume> Lun<'volume> {
+    pub(super) fn new(volume: &'volume mut LunVolume, id: LunId, blocks: u64) -> Lun<'volume> {
+        Lun { volume, id, blocks }
     }
 }
 
@@ -179,29 +99,13 @@ impl Lun<'_> {
         self.volume.counters.host_writes += 1;
         for start in (first..end).step_by(WRITE_BATCH as usize) {
             let range = start..end.min(start + WRITE_BATCH);
-            self.volume.make_room_for(self.id, range.clone())?;
+            self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for index in range {
-                let at = (index - first) as usize;
-                if self.volume.open_zone.is_some() {
-                    let content = written.shared(at);
-                    let content =
-                        content.unwrap_or_else(|| self.volume.array.copy_to_block(written.block(at), true));
-                    self.volume.put_in_open_zone(self.id, index, content)?;
-                    continue;
-                }
-                let are_many = self.volume.pending_data >= (IoBuffer::HUGE / BLOCK) as u64;
-                let content = self.volume.array.copy_to_block(written.block(at), are_many);
-                self.put(index, PendingBlock::Data(content));
+                self.volume.write_block(self.id, index, written, (index - first) as usize)?;
             }
         }
         Ok(())
-    }
-
-    fn put(&mut self, index: u64, content: PendingBlock) {
-        let is_absorbed = self.volume.put_pending(self.id, index, content);
-        self.volume.counters.blocks_absorbed += u64::from(is_absorbed);
-        self.volume.unlogged.insert((self.id, index));
     }
 }
 
@@ -258,7 +162,7 @@ impl BlockStore for Lun<'_> {
             let (Some(first), Some(last)) = (mapped.first(), mapped.last()) else { continue };
             self.volume.close_open_zone();
             let span = *first..last + 1;
-            let is_much = self.volume.pending.len() as u64 > self.volume.log.bytes() / BLOCK as u64;
+            let is_much = self.volume.next.pending() as u64 > self.volume.log_blocks();
             if is_much || !self.volume.has_room(0, &span, 0) {
                 self.volume.consistency_point()?;
             }
@@ -266,7 +170,7 @@ impl BlockStore for Lun<'_> {
                 return Err(ArrayError::Full);
             }
             for index in mapped {
-                self.put(index, PendingBlock::Hole);
+                self.volume.put_counted(self.id, index, PendingBlock::Hole);
             }
         }
         Ok(())

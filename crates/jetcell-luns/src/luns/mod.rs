@@ -13,8 +13,34 @@
 //! the journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes
 //! the new state the current one. Only then are replaced blocks of the previous state freed.
 //!
-//! When many writes arrive without a flush, they are written to whole rows before the next consistency point; see
-//! [write-through](write_through) and [open zones](open_zone).
+//! The states of a written block, and the type that has it. `LunVolume::admit` decides where a new block waits, and
+//! what must happen first:
+//!
+//! ```text
+//!      write                                            write
+//!        │ little is pending                              │ the last writes had no flush
+//!        v                                                v
+//!    unlogged ─── much is pending: write-through ───> open zone (ZonePlacement)
+//!    (PendingMemory) <─── any other operation ────────────│
+//!        │        └────────────┐                          │ full
+//!        │ flush               │ whole rows               v
+//!        v                     └──────────────────> written through (WriteThroughBlocks)
+//!     logged ─────────┐                                   │
+//!                     v   consistency point begins        │
+//!              in the running point <─────────────────────┘
+//!           (InFlightConsistencyPoint)
+//!                     │ catalogue is written
+//!                     v
+//!                  durable
+//! ```
+//!
+//! A consistency point takes unlogged blocks, too. It closes the open zone first.
+//!
+//! | state | after a crash |
+//! | --- | --- |
+//! | unlogged, open zone, written through | lost; nothing refers to the rows |
+//! | logged | replayed from the log |
+//! | in the running point | as before the point began |
 //!
 //! While the rows of a consistency point are being written, callers continue to read and write. Reads find the blocks
 //! of the consistency point in memory, and new writes belong to the next consistency point. A flush waits for the
@@ -24,6 +50,7 @@
 //! which only the current state of one LUN refers is freed when it is replaced. All other unused blocks are found by
 //! a *sweep* through all maps after a snapshot or a LUN is deleted.
 
+mod admission;
 mod block_allocator;
 mod block_map;
 mod catalogue;
@@ -32,7 +59,7 @@ mod consistency_point;
 mod device;
 #[cfg(test)]
 mod history_tests;
-mod open_zone;
+mod next_point;
 mod shared;
 mod snapshots;
 mod start;
@@ -44,18 +71,18 @@ mod write_through;
 mod writes_in_flight_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
-use jetcell_array::{Array, BLOCK, LunError, PreparedMember, Result, SharedBlock};
+use jetcell_array::{Array, BLOCK, LunError, PreparedMember, Result};
 use jetcell_sync::Arc;
 
 use self::block_allocator::BlockAllocator;
-use self::block_map::{MapNode, MapNodeSource};
+use self::block_map::{MapNode, MapNodeSource, for_each_mapped};
 use self::catalogue::{LunCatalogue, LunId};
 use self::consistency_point::InFlightConsistencyPoint;
-use self::open_zone::LunOpenZone;
+use self::next_point::{BlockContent, NextPoint};
 use self::write_log::WriteLog;
-use self::write_through::WriteThroughBlocks;
 
 pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
@@ -89,13 +116,6 @@ pub struct LunCounters {
     pub blocks_moved: u64,
 }
 
-/// Content of a block for the next consistency point.
-enum PendingBlock {
-    Data(SharedBlock),
-    /// The block is deallocated, and reads as zeros.
-    Hole,
-}
-
 /// A volume on an array that stores LUNs. Only one thread at a time can use it.
 pub struct LunVolume {
     array: Array,
@@ -103,21 +123,10 @@ pub struct LunVolume {
     space: BlockAllocator,
     log: WriteLog,
     maps: MapCache,
-    /// Writes since the last consistency point began.
-    pending: BTreeMap<(LunId, u64), PendingBlock>,
-    /// Blocks that are already on the array, and become part of the maps with the next consistency point.
-    write_through: WriteThroughBlocks,
-    /// The zone that currently receives writes.
-    open_zone: Option<LunOpenZone>,
+    next: NextPoint,
     /// The consistency point that is being written. Callers can read and write while it is in flight. All other
     /// operations on the array or the catalogue complete it first.
     in_flight_point: Option<InFlightConsistencyPoint>,
-    /// Number of pending blocks that have data.
-    pending_data: u64,
-    /// Pending blocks that are not in the log.
-    unlogged: BTreeSet<(LunId, u64)>,
-    /// Leaf nodes that the next consistency point must write, each with its LUN and leaf number.
-    pending_leaves: BTreeSet<(LunId, u64)>,
     counters: LunCounters,
     /// Whether a consistency point failed. The volume must then be started again.
     has_failed: bool,
@@ -133,6 +142,9 @@ struct MapCache {
 const CATALOGUE_AREA_BLOCKS: u64 = 256;
 /// First block that is available to LUNs.
 const FIRST_BLOCK: u64 = 2 * CATALOGUE_AREA_BLOCKS;
+
+/// Maximum number of blocks in an entry of the log.
+const MAX_ENTRY_BLOCKS: u64 = 256;
 
 /// Maximum number of cached nodes.
 const MAX_NODES: usize = 16384;
@@ -176,7 +188,8 @@ impl LunVolume {
     pub fn array(&mut self) -> &mut Array {
         // The error is not lost, because all later writes to the volume fail.
         let _ = self.finish_consistency_point();
-        self.has_failed |= self.array.row_writer().finish_rows().is_err();
+        let finished = self.array.row_writer().finish_rows();
+        let _ = self.fail_on_error(finished);
         &mut self.array
     }
 
@@ -192,7 +205,7 @@ impl LunVolume {
 
     /// Returns the number of bytes that the next consistency point will write.
     pub fn pending_bytes(&self) -> u64 {
-        (self.pending.len() * BLOCK) as u64
+        (self.next.pending() * BLOCK) as u64
     }
 
     /// Adds members. Their space is immediately available to all LUNs. See [`Array::grow`].
@@ -215,6 +228,66 @@ impl LunVolume {
         self.rebuild_allocator()
     }
 
+    /// Opens a LUN.
+    ///
+    /// # Errors
+    /// There is no such LUN.
+    pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
+        let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
+        let (id, blocks) = (entry.id, entry.blocks);
+        Ok(Lun::new(self, id, blocks))
+    }
+
+    /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
+    fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
+        self.finish_consistency_point()?;
+        let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or(LunError::Deleted)?;
+        let (root, height) = (entry.root, entry.height());
+        let mut found = BTreeSet::new();
+        for_each_mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
+            found.insert(index);
+        })?;
+        self.next.apply_to(&mut found, lun, range);
+        Ok(found.into_iter().collect())
+    }
+
+    /// Returns the content of a LUN's block if it is in memory. It remains there until a consistency point, either
+    /// the next one or the one in flight, has written it.
+    fn content(&self, lun: LunId, index: u64) -> Option<BlockContent<'_>> {
+        let of_point = || self.in_flight_point.as_ref()?.content(lun, index);
+        self.next.content(lun, index).or_else(of_point)
+    }
+
+    /// Returns the location of a LUN's block that was written through and is not yet in a map on the array.
+    fn written_through_block(&self, lun: LunId, index: u64) -> Option<u64> {
+        let of_point = || self.in_flight_point.as_ref()?.write_through.block(lun, index);
+        self.next.write_through().block(lun, index).or_else(of_point)
+    }
+
+    /// Waits until these blocks of the array can be read.
+    ///
+    /// # Errors
+    /// The array failed. The volume must then be started again. No flushed write is lost.
+    fn finish_write_through_of(&mut self, blocks: &[u64]) -> Result<()> {
+        let finished = self.array.row_writer().finish_rows_of(blocks);
+        self.fail_on_error(finished)
+    }
+
+    /// Empties some zones in which some of the blocks are used, but at most half. Moves nothing if there are no such
+    /// zones, or if there is no room.
+    ///
+    /// # Errors
+    /// The array failed.
+    pub fn clean_step(&mut self) -> Result<CleaningProgress> {
+        cleaning::clean_zones(self)
+    }
+
+    /// Marks the volume as failed after an error. It must then be started again.
+    fn fail_on_error<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.has_failed |= result.is_err();
+        result
+    }
+
     fn check_running(&self) -> Result<()> {
         if self.has_failed {
             return Err(LunError::ConsistencyPointFailed.into());
@@ -226,16 +299,16 @@ impl LunVolume {
     pub fn flush(&mut self) -> Result<()> {
         // The log restarts when a consistency point completes, and new records belong to the next consistency point.
         self.finish_consistency_point()?;
-        if !self.write_through.is_empty() {
+        if !self.next.write_through().is_empty() {
             return self.consistency_point();
         }
-        if self.unlogged.is_empty() {
+        if self.next.unlogged() == 0 {
             return Ok(());
         }
-        let entries = self.unlogged_entries();
+        let entries = self.next.unlogged_entries(self.log.max_entry_blocks().min(MAX_ENTRY_BLOCKS));
         // The log only saves time. If it fails, the writes are made durable by a consistency point instead.
         if matches!(self.log.append(&entries), Ok(true)) {
-            self.unlogged.clear();
+            self.next.mark_logged();
             return Ok(());
         }
         self.consistency_point()

@@ -9,8 +9,9 @@ use jetcell_vfs::Vfs;
 use super::block_allocator::BlockAllocator;
 use super::block_map::walk;
 use super::catalogue::LunCatalogue;
+use super::next_point::{NextPoint, PendingBlock};
 use super::write_log::{WriteLog, WriteLogEntry, WriteLogIdentity};
-use super::{CATALOGUE_AREA_BLOCKS, FIRST_BLOCK, LunVolume, MapCache, MapReader, PendingBlock};
+use super::{CATALOGUE_AREA_BLOCKS, FIRST_BLOCK, LunVolume, MapCache, MapReader};
 
 /// Options for a volume's write log.
 #[derive(Clone)]
@@ -190,13 +191,8 @@ impl LunVolume {
             space,
             log,
             maps: MapCache::default(),
-            pending: Default::default(),
-            write_through: Default::default(),
+            next: NextPoint::default(),
             in_flight_point: None,
-            pending_data: 0,
-            open_zone: None,
-            unlogged: Default::default(),
-            pending_leaves: Default::default(),
             counters: Default::default(),
             has_failed: false,
         };
@@ -207,7 +203,7 @@ impl LunVolume {
     /// Opens the volume. From here on, the log is needed, and rows of the window may have any content after a crash.
     fn open(mut self) -> Result<LunVolume> {
         self.catalogue.is_clean = false;
-        if self.pending.is_empty() {
+        if self.next.pending() == 0 {
             self.commit_catalogue()?;
         } else {
             self.consistency_point()?;
@@ -231,28 +227,16 @@ impl LunVolume {
             match data {
                 Some(data) => {
                     for (index, block) in (first..).zip(data) {
-                        self.put_pending(lun, index, PendingBlock::Data(block));
+                        self.next.put_logged(lun, index, PendingBlock::Data(block));
                     }
                 }
                 None => {
                     for index in self.mapped_blocks(lun, first..first + count)? {
-                        self.put_pending(lun, index, PendingBlock::Hole);
+                        self.next.put_logged(lun, index, PendingBlock::Hole);
                     }
                 }
             }
         }
         Ok(())
-    }
-
-    /// Adds a block to the next consistency point. Returns true if it replaces data that no consistency point has
-    /// written.
-    pub(super) fn put_pending(&mut self, lun: u32, index: u64, content: PendingBlock) -> bool {
-        self.write_through.replace(lun, index);
-        self.pending_data += u64::from(matches!(content, PendingBlock::Data(_)));
-        let before = self.pending.insert((lun, index), content);
-        let replaces_data = matches!(before, Some(PendingBlock::Data(_)));
-        self.pending_data -= u64::from(replaces_data);
-        self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
-        replaces_data
     }
 }

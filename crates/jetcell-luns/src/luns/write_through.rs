@@ -1,4 +1,4 @@
-//! Write-through: blocks that are written to whole rows before their consistency point begins.
+//! Locations of blocks that were written through: blocks that are written to whole rows before their consistency point begins.
 //!
 //! A consistency point syncs the members twice, but writes without a flush need no sync. When such writes fill the
 //! memory, their blocks are written to the array, and only their locations are kept in memory. The next consistency
@@ -8,11 +8,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_array::{BLOCK, Result};
+use jetcell_array::BLOCK;
 
 use super::block_map::FAN_OUT;
 use super::catalogue::LunId;
-use super::{LunVolume, PendingBlock};
 
 /// Number of pending blocks that triggers write-through. It is small enough to keep the members busy while more
 /// blocks arrive.
@@ -93,83 +92,6 @@ impl WriteThroughBlocks {
     /// Removes and returns the blocks that become unused once the next consistency point has completed.
     pub fn take_replaced(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.replaced)
-    }
-}
-
-impl LunVolume {
-    /// Returns the location of a LUN's block that was written through and is not yet in a map on the array.
-    pub(super) fn written_through_block(&self, lun: LunId, index: u64) -> Option<u64> {
-        let of_point = || self.in_flight_point.as_ref()?.write_through.block(lun, index);
-        self.write_through.block(lun, index).or_else(of_point)
-    }
-
-    /// Waits until these blocks of the array can be read.
-    ///
-    /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
-    pub(super) fn finish_write_through_of(&mut self, blocks: &[u64]) -> Result<()> {
-        let finished = self.array.row_writer().finish_rows_of(blocks);
-        self.has_failed |= finished.is_err();
-        finished
-    }
-
-    /// Returns the number of blocks in whole rows of the window that write-through can use. The rest is reserved for
-    /// the consistency point. Without this reserve, the consistency point would need a new window, which takes as
-    /// long as another consistency point.
-    pub(super) fn write_through_room(&self) -> u64 {
-        let logged = self.log.bytes() / BLOCK as u64;
-        self.space.window_blocks().saturating_sub(self.max_nodes() + logged)
-    }
-
-    /// Returns true if the pending blocks are scattered over the LUNs. Such blocks need many map nodes, which the
-    /// consistency point holds in memory until it has written them.
-    pub(super) fn are_pending_blocks_scattered(&self) -> bool {
-        let logged = self.log.bytes() / BLOCK as u64;
-        self.pending_leaves.len() as u64 > logged.min(WRITE_THROUGH_BATCH)
-    }
-
-    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false without doing
-    /// anything if some pending blocks were flushed, so a consistency point must make room in the write log; if the
-    /// blocks are scattered over the LUNs; or if the window has too few whole rows.
-    ///
-    /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
-    pub(super) fn start_write_through(&mut self) -> Result<bool> {
-        if self.are_pending_blocks_scattered() || self.unlogged.len() != self.pending.len() {
-            return Ok(false);
-        }
-        self.finish_consistency_point()?;
-        let allocation = self.space.allocate_zones(self.pending_data.min(self.write_through_room()));
-        if allocation.blocks.is_empty() {
-            return Ok(false);
-        }
-        let (mut content, mut addresses) = (vec![], allocation.blocks.iter());
-        for ((lun, index), pending) in std::mem::take(&mut self.pending) {
-            let address = match &pending {
-                PendingBlock::Data(_) => addresses.next(),
-                PendingBlock::Hole => None,
-            };
-            match (pending, address) {
-                (PendingBlock::Data(data), Some(block)) => {
-                    content.push((*block, data));
-                    self.write_through.put(lun, index, *block);
-                }
-                (pending, _) => {
-                    self.pending.insert((lun, index), pending);
-                }
-            }
-        }
-        // As before, the log contains no pending block.
-        self.unlogged = self.pending.keys().copied().collect();
-        self.pending_data -= content.len() as u64;
-        self.counters.data_blocks += content.len() as u64;
-        let buffers: Vec<_> = content.iter().map(|(_, data)| data.clone()).collect();
-        let started = self.start_content(&allocation, content);
-        self.has_failed |= started.is_err();
-        started?;
-        buffers.into_iter().for_each(|block| self.array.recycle_block(block));
-        self.open_zone_for_writes()?;
-        Ok(true)
     }
 }
 

@@ -121,7 +121,7 @@ fn with_write_through(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
         write(&mut volume, "a", first, &[3; 2]).unwrap();
     }
     assert!(
-        volume.write_through.blocks_of_lun(1, 0..1000).count() > 500,
+        volume.next.write_through().blocks_of_lun(1, 0..1000).count() > 500,
         "two zones, one of them with a map"
     );
     (volume, [vec![1; 250], vec![2; 10], vec![3; 740]].concat())
@@ -166,14 +166,19 @@ fn write_through_blocks_can_be_read_replaced_and_trimmed() {
     }
 }
 
+/// Returns true if a block of LUN 1 is in the open zone.
+fn is_in_zone(volume: &LunVolume, index: u64) -> bool {
+    volume.next.open_zone().is_some() && volume.next.content(1, index).is_some()
+}
+
 /// Checks that blocks go to the open zone until an operation other than a write occurs.
 #[test]
 fn open_zone_blocks_can_be_read_replaced_and_discarded() {
     for failed in [vec![], vec![1, 4]] {
         let disk = disk(RaidLevel::RaidDp { prime: 17 }, 6, 20);
         let (mut volume, mut expected) = with_write_through(&disk);
-        let last = |volume: &LunVolume| volume.open_zone_content(1, 999).is_some();
-        assert!(last(&volume) && volume.pending.is_empty());
+        let last = |volume: &LunVolume| is_in_zone(volume, 999);
+        assert!(last(&volume) && volume.next.pending() == 0);
         for slot in &failed {
             volume.array().fail(*slot).unwrap();
         }
@@ -188,11 +193,11 @@ fn open_zone_blocks_can_be_read_replaced_and_discarded() {
             write(&mut volume, "a", first, &[5; 20]).unwrap();
         }
         expected[..300].fill(5);
-        assert!(!last(&volume) && volume.open_zone_content(1, 299).is_some());
+        assert!(!last(&volume) && is_in_zone(&volume, 299));
         assert_eq!(values(&mut volume, "a"), expected);
         volume.lun("a").unwrap().zero_blocks(290..295).unwrap();
         expected[290..295].fill(0);
-        assert!(volume.open_zone.is_none() && !volume.pending.is_empty());
+        assert!(volume.next.open_zone().is_none() && volume.next.pending() > 0);
         assert_eq!(values(&mut volume, "a"), expected);
         volume.flush().unwrap();
         let free = volume.free_bytes();
@@ -256,7 +261,7 @@ fn flushed_writes_prevent_write_through() {
         write(&mut volume, "a", first, &[3; 20]).unwrap();
     }
     volume.array();
-    assert!(volume.write_through.is_empty() && volume.counters().consistency_points == points + 1);
+    assert!(volume.next.write_through().is_empty() && volume.counters().consistency_points == points + 1);
 }
 
 #[test]
@@ -283,8 +288,8 @@ fn scattered_blocks_trigger_write_through_to_limit_map_nodes() {
     let (mut most, mut early) = (0, 0);
     for index in 0..3000 {
         write(&mut volume, "a", index * 300, &[index + 1]).unwrap();
-        most = most.max(volume.pending_leaves.len());
-        early = early.max(volume.write_through.blocks_of_lun(1, 0..1_000_000).count());
+        most = most.max(volume.next.leaves());
+        early = early.max(volume.next.write_through().blocks_of_lun(1, 0..1_000_000).count());
     }
     assert!(
         early > 0 && most <= 3 * 256,

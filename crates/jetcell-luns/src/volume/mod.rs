@@ -39,6 +39,10 @@ use crate::luns::SharedLunVolume;
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 
 /// A file system stored on an array or on a LUN. Clones share it.
+///
+/// The lock of `state` protects the file table, the free blocks and, if the files are on an array, the array. It is
+/// acquired before the lock of a [`SharedLunVolume`], for the whole of an operation on a file. `written` and `load` can
+/// be read without it.
 #[derive(Clone)]
 pub struct Volume {
     state: Arc<Mutex<VolumeState>>,

@@ -25,7 +25,7 @@
 //! | state | visible to | after a crash |
 //! | --- | --- | --- |
 //! | staged, open zone | reads of the array, from memory | lost |
-//! | computing, writing | nobody until the write completes; reads wait | any content; [open rows](staging::open_rows) are cleared, other layers clear theirs |
+//! | computing, writing | no reads until the write completes; reads wait for it | any content; [open rows](staging::open_rows) are cleared, other layers clear theirs |
 //! | committing | reads wait until the write completes | replayed from the journal |
 //!
 //! A zone moves only forwards, except that an open zone may be closed. If a write fails, the member fails, and the
