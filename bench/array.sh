@@ -17,7 +17,7 @@ if [[ -z ${JETCELL:-} ]]; then
 fi
 JETCELL=$(realpath "$JETCELL")
 # New rows need a new array for each round, which jetcell raid bench does not make.
-cargo build --release --quiet -p jetcell-array --example in_place_transfer
+cargo build --release --quiet -p jetcell-luns --example in_place_transfer
 transfer=$(realpath "${CARGO_TARGET_DIR:-target}/release/examples/in_place_transfer")
 directory=$(realpath -m "${1:-target/bench-array}")
 mkdir -p "$directory"

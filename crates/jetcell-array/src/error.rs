@@ -385,7 +385,8 @@ impl ArrayError {
         io_error_with_advice(kind, self, advice)
     }
 
-    pub(crate) fn io(path: &Path, action: &'static str, offset: u64, source: io::Error) -> ArrayError {
+    /// Creates the error of a failed access to a file.
+    pub fn io(path: &Path, action: &'static str, offset: u64, source: io::Error) -> ArrayError {
         ArrayError::Io { path: path.to_owned(), action, offset, source }
     }
 }

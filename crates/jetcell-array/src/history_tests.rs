@@ -43,7 +43,7 @@ impl ArrayHistory {
             }
         }
         self.tested.check();
-        self.tested.array().check_generations();
+        self.tested.array().row_writer().check_generations();
         if !self.tested.unflushed.is_empty() {
             self.tested.crash();
             self.tested.assemble(true).unwrap();
@@ -92,9 +92,9 @@ impl ArrayHistory {
         let slots = self.tested.array().layout().slots;
         let slot = self.tested.rng.random_range(0..slots);
         let mut bad: BTreeSet<usize> = self.bad_slots.clone();
-        bad.extend(self.tested.array().lost_slots());
+        bad.extend(self.tested.array().members().lost_slots());
         bad.insert(slot);
-        if !self.tested.array().tolerates_loss(&bad.iter().copied().collect::<Vec<_>>()) {
+        if !self.tested.array().members().tolerates_loss(&bad.iter().copied().collect::<Vec<_>>()) {
             return None;
         }
         self.bad_slots.insert(slot);
@@ -203,7 +203,7 @@ impl ArrayHistory {
     /// Replaces and rebuilds dead members, and checks everything. No slot is bad afterwards.
     fn heal(&mut self) {
         self.restart();
-        for slot in self.tested.array().lost_slots() {
+        for slot in self.tested.array().members().lost_slots() {
             if self.tested.array().status().slots[slot].replacement.is_none() {
                 let file = self.tested.new_file();
                 self.tested.array().replace(slot, &file, false).unwrap();

@@ -11,8 +11,19 @@
 //! | `array` | an assembled array: reads with repair, commits through the journal, recovery after a crash |
 //! | `maintenance` | rebuild, copy, scrub, spares and growth, in steps |
 //! | `bytes` | ranges of bytes on blocks |
-//! | `luns` | LUNs that are never written in place: thin, with snapshots and clones |
-//! | `volume` | named files on an array or a LUN, as a [`jetcell_vfs::Vfs`] |
+//!
+//! # Layers on an array
+//!
+//! A layer that manages the space of an array itself, such as the crate `jetcell-luns`, uses:
+//!
+//! | interface | purpose |
+//! | --- | --- |
+//! | [`BlockStore`] | blocks and ranges of bytes; the layer implements it as well |
+//! | [`Array::start_read`], [`Array::finish_read`], [`BlockReadAhead`] | reads that were started in advance |
+//! | [`SharedBlock`], [`WriteData`], [`Array::copy_to_block`], [`Array::recycle_block`] | block content in pooled buffers |
+//! | [`Array::row_writer`], [`RowWriter`], [`FreeRowWrite`] | whole rows to which nothing refers yet, written without the journal; completion and durability of these writes |
+//! | [`OpenZone`] | a zone of such rows that fills block by block |
+//! | [`Array::journal_new_rows`], [`Array::was_written`] | taking over an array |
 //!
 //! Members are files of a [`jetcell_vfs::Vfs`], so tests can cut the power at every write and inject faults.
 
@@ -33,7 +44,6 @@ mod geometry;
 mod history_tests;
 mod integrity;
 mod kernels;
-mod luns;
 mod maintenance;
 mod member;
 mod shared_block;
@@ -42,21 +52,18 @@ mod soak_tests;
 #[cfg(test)]
 #[path = "tests/test_array.rs"]
 mod test_array;
-mod volume;
 
 pub use array::{
     Array, ArrayAccess, ArrayExamination, ArrayIoCounters, ArrayState, ArrayStatus, AssembleOptions,
-    CreateArrayOptions, LoadMeter, MemberPurpose, MemberRequirements, MemberState, PreparedMember, SlotState,
-    SlotStatus,
+    BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberPurpose, MemberRequirements,
+    MemberState, OpenZone, PreparedMember, RowWriter, SlotState, SlotStatus,
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, ArrayRefusal, LunError, Result, WriteLogError};
-pub use geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_SLOTS, RaidLevel, UnknownLevel, ZONE_ROWS};
-pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
-pub use luns::{
-    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus,
-    WriteLogOptions, check_lun_name,
+pub use geometry::{
+    ArrayLayout, BLOCK, MAX_DATA_COLUMNS, MAX_NUMBER, MAX_SLOTS, RaidLevel, UnknownLevel, ZONE_ROWS,
 };
+pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use maintenance::{ArrayMaintenanceThrottle, ParityMismatch, RebuildProgress, ScrubReport};
 pub use member::{LifetimeTotals, MemberTransferCounters, TransferCounters};
-pub use volume::{HostWriteCounters, Volume};
+pub use shared_block::{SharedBlock, WriteData};

@@ -11,7 +11,7 @@ use crate::geometry::BLOCK;
 /// The content of a block: either a whole buffer or part of a buffer that holds several blocks. Clones share the
 /// buffer.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedBlock {
+pub struct SharedBlock {
     buffer: Arc<IoBuffer>,
     at: usize,
 }
@@ -31,7 +31,7 @@ impl SharedBlock {
     }
 
     /// Returns the buffer, unless it has other owners.
-    pub fn into_buffer(self) -> Option<IoBuffer> {
+    pub(crate) fn into_buffer(self) -> Option<IoBuffer> {
         Arc::into_inner(self.buffer)
     }
 }
@@ -52,7 +52,7 @@ impl Deref for SharedBlock {
 }
 
 /// Data passed to a write.
-pub(crate) enum WriteData<'caller> {
+pub enum WriteData<'caller> {
     /// Bytes that remain with the caller.
     Bytes(&'caller [u8]),
     /// Blocks that the caller handed over.
@@ -60,6 +60,11 @@ pub(crate) enum WriteData<'caller> {
 }
 
 impl WriteData<'_> {
+    /// Returns true if there are no blocks.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the length of all blocks in bytes.
     pub fn len(&self) -> usize {
         match self {

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_array::{
-    Array, AssembleOptions, CreateArrayOptions, LunVolume, RaidLevel, SharedLunVolume, Volume,
-    WriteLogOptions,
-};
+use jetcell_array::{Array, AssembleOptions, CreateArrayOptions, RaidLevel};
+use jetcell_luns::{LunVolume, SharedLunVolume, Volume, WriteLogOptions};
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
 /// Size of a member in bytes.

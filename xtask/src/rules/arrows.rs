@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. A member comes
 /// after these members in the list of crates in ARCHITECTURE.md.
-const ARROWS: [(&str, &[&str], &[&str]); 28] = [
+const ARROWS: [(&str, &[&str], &[&str]); 29] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
     ("jetcell-vfs", &["jetcell-sync"], &["testkit"]),
     ("jetcell-host", &["jetcell-input", "jetcell-sync", "jetcell-vfs"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
+    ("jetcell-luns", &["jetcell-array", "jetcell-sync", "jetcell-vfs"], &[]),
     (
         "jetcell-simulated-drives",
         &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
@@ -99,6 +100,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
             "ese-format",
             "jetcell-vfs",
             "jetcell-array",
+            "jetcell-luns",
             "ese-engine",
             "ese-check",
             "jetcell-backup",
@@ -126,6 +128,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
             "ese-format",
             "jetcell-vfs",
             "jetcell-array",
+            "jetcell-luns",
             "ese-engine",
             "ese-check",
             "jetcell-backup",

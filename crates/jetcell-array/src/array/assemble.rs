@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
-use jetcell_sync::{Arc, thread};
+use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use super::create::open_distinct;
-use super::free_rows::MAX_THREADS;
-use super::{Array, ArrayIoCounters, ArrayMode, LoadMeter, ZONES_PER_SAVE};
+use super::members::{ArrayMode, MemberSet};
+use super::read::BlockReader;
+use super::recovery::replay_journal;
+use super::rows::RowStore;
+use super::save_interval::SaveInterval;
+use super::write::{RowWriter, Staging};
+use super::{Array, LoadMeter};
 use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};
@@ -47,86 +52,58 @@ impl Array {
         }
         let config = newest_config(&found)?;
         let devices = usable_devices(found, &config, options.force)?;
-        let code = config.layout.code();
         let clock = vfs.clock();
-        let lifetime_before = config.lifetime;
         let mode =
             if options.access == ArrayAccess::ReadOnly { ArrayMode::ReadOnly } else { ArrayMode::ReadWrite };
-        let mut array = Array {
-            kernel: Kernel::for_this_machine(&*clock),
-            vfs,
+        let kernel = Kernel::for_this_machine(&*clock);
+        let rows = RowStore::new(MemberSet::new(vfs, config, devices, mode), kernel);
+        Ok(Array {
+            staging: Staging::new(start(rows, options)?),
+            reader: BlockReader::default(),
+            saves: SaveInterval::default(),
             load: LoadMeter::new(clock),
-            code,
-            sequence: config.journal_floor,
-            config,
-            devices,
-            records: Default::default(),
-            last_zone_read: 0,
-            buffers: Default::default(),
-            row_writes: Default::default(),
-            new_rows: Default::default(),
-            threads: thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
-            staged: Default::default(),
-            open_zone: None,
-            mode,
-            is_config_changed: false,
-            counters: ArrayIoCounters::default(),
-            failed: vec![],
-            zones_since_save: 0,
-            zones_per_save: ZONES_PER_SAVE,
-            fetched: Default::default(),
-            is_maintenance: false,
-            partial_rebuild: None,
-            lifetime_before,
-            recent_zones: Default::default(),
-            replayable_rows: Default::default(),
-        };
-        array.start(options)?;
-        Ok(array)
+        })
     }
+}
 
-    fn start(&mut self, options: AssembleOptions) -> Result<()> {
-        let lost = self.lost_slots();
-        if self.mode == ArrayMode::ReadOnly {
-            if self.config.is_open && !options.force {
-                return Err(ArrayRefusal::NotShutDown.into());
-            }
-            // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
-            self.records.hide(self.config.open_rows.clone());
-            return Ok(());
+/// Brings the members to a consistent state, and records on them that the array is in use.
+fn start(mut rows: RowStore, options: AssembleOptions) -> Result<RowWriter> {
+    let members = rows.members_mut();
+    let lost = members.lost_slots();
+    let floor = members.config().journal_floor;
+    if members.mode() == ArrayMode::ReadOnly {
+        if members.config().is_open && !options.force {
+            return Err(ArrayRefusal::NotShutDown.into());
         }
-        if !self.tolerates_loss(&lost) {
-            let level = self.config.layout.level;
-            return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
-        }
-        // Slots whose members had already failed are ignored here: the last writes were journalled without those
-        // members.
-        let known = |slot: &&usize| self.config.slots[**slot].member != 0;
-        let missing = lost.iter().filter(known).count();
-        if self.config.is_open && missing > 0 && !options.force {
-            return Err(ArrayRefusal::DirtyDegraded { missing }.into());
-        }
-        if self.config.is_open {
-            self.replay_journal()?;
-        }
-        // From now on, members that were not found are stale.
-        let is_there: Vec<u32> = self.devices.iter().map(|device| device.member).collect();
-        for slot in &mut self.config.slots {
-            if !is_there.contains(&slot.member) {
-                slot.member = 0;
-            }
-            if !is_there.contains(&slot.replacement) {
-                slot.replacement = 0;
-                slot.rebuilt = Default::default();
-            }
-        }
-        self.config.spares.retain(|spare| is_there.contains(spare));
-        self.assign_spares();
-        self.clear_open_rows()?;
-        self.config.is_open = true;
-        self.config.journal_floor = self.sequence;
-        self.save_config()
+        // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
+        let open = members.config().open_rows.clone();
+        members.records_mut().hide(open);
+        return Ok(RowWriter::new(rows, floor));
     }
+    if !members.tolerates_loss(&lost) {
+        let level = members.layout().level;
+        return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
+    }
+    // Slots whose members had already failed are ignored here: the last writes were journalled without those
+    // members.
+    let known = |slot: &&usize| members.config().slots[**slot].member != 0;
+    let missing = lost.iter().filter(known).count();
+    let is_open = members.config().is_open;
+    if is_open && missing > 0 && !options.force {
+        return Err(ArrayRefusal::DirtyDegraded { missing }.into());
+    }
+    let replayed = if is_open { replay_journal(&mut rows)? } else { None };
+    let sequence = replayed.unwrap_or(floor);
+    // From now on, members that were not found are stale.
+    rows.members_mut().remove_missing_members();
+    rows.members_mut().assign_spares();
+    let mut writer = RowWriter::new(rows, sequence);
+    writer.clear_open_rows()?;
+    let config = writer.members_mut().config_mut();
+    config.is_open = true;
+    config.journal_floor = sequence;
+    writer.members_mut().save_config()?;
+    Ok(writer)
 }
 
 /// Returns the newest configuration. All members must belong to the same array.

@@ -31,6 +31,11 @@ impl CreateArrayOptions {
     pub fn new(level: RaidLevel, id: u128) -> CreateArrayOptions {
         CreateArrayOptions { level, id, chunk: 16, journal_images: 256, force: false }
     }
+
+    /// Returns the minimum length of a member with this many rows, in bytes.
+    pub fn member_bytes(&self, rows: u64) -> u64 {
+        MemberLayout::new(self.journal_images).bytes_for(rows)
+    }
 }
 
 impl Array {

@@ -97,7 +97,7 @@ impl ArrayExamination {
             })
             .collect();
         let lost: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].member.is_none()).collect();
-        let state = match config.layout.code().recovers(&lost) {
+        let state = match config.layout.tolerates_loss(&lost) {
             _ if lost.is_empty() => ArrayState::Optimal,
             true => ArrayState::Degraded(lost.len()),
             false => ArrayState::Stopped,

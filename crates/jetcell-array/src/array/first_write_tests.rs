@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_vfs::SimVfs;
 use rand::Rng;
 
 use super::*;
+use crate::RaidLevel;
 use crate::geometry::ZONE_ROWS;
+use crate::member::{ArrayConfig, MemberDevice};
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io_error};
-use crate::{BlockStore, LunVolume, RaidLevel, WriteLogOptions};
 
 /// Returns all blocks of these rows, each with this value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
@@ -179,11 +179,11 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
     let mut saves = vec![];
     for first in [0, 16, 32, 48, 64] {
         let run = rows(&mut tested, first..first + 16, 1);
-        let before = tested.array().config.generation;
+        let before = tested.array().members().config().generation;
         tested.write_run(&run).unwrap();
-        assert!(tested.array().has_new_rows() && (first..first + 8).all(|row| is_open(&tested, row)));
+        assert!(tested.array().staging.has_new_rows() && (first..first + 8).all(|row| is_open(&tested, row)));
         tested.flush().unwrap();
-        saves.push(tested.array().config.generation - before);
+        saves.push(tested.array().members().config().generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
     // The first run also needs a configuration save that opens rows.
@@ -228,7 +228,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
         // The block belongs to a row that was started, so the new content of the whole row is acknowledged first.
         let run = rows(&mut tested, 64..80, 1);
         tested.write_run(&run).unwrap();
-        assert!(tested.array().has_new_rows());
+        assert!(tested.array().staging.has_new_rows());
         let of_row_64 = block(&mut tested, 64);
         tested.write(&[(of_row_64, 78)].into()).unwrap();
         assert!(!is_open(&tested, 64));
@@ -257,7 +257,7 @@ fn rows_in_flight_are_readable_and_counted_as_written() {
         let mut tested = TestArray::new(level, members, 1);
         let run = rows(&mut tested, 0..40, 1);
         tested.write_run(&run).unwrap();
-        assert!(tested.array().has_new_rows(), "{level}");
+        assert!(tested.array().staging.has_new_rows(), "{level}");
         let layout = *tested.array().layout();
         let written = tested.array().written_runs(0..layout.blocks()).unwrap();
         assert_eq!(
@@ -346,7 +346,9 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
             let first = 2 * ZONE_ROWS * writer + 2 * UNIT * step;
             let run = rows(&mut tested, first..first + 2 * UNIT, 1);
             tested.write_run(&run).unwrap();
-            assert!(tested.array().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES);
+            assert!(
+                tested.array().members().config().open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES
+            );
         }
     }
     tested.flush().unwrap();
@@ -355,22 +357,4 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
     tested.crash();
     tested.assemble(false).unwrap();
     tested.check();
-}
-
-#[test]
-fn lun_volumes_write_new_rows_without_array_open_rows() {
-    let mut tested = TestArray::with_zones(RaidLevel::Raid6, 5, 1, 24);
-    let log =
-        WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };
-    let array = tested.array.take().unwrap();
-    let mut luns = LunVolume::create(array, &log).unwrap();
-    luns.create_lun("lun", 1500).unwrap();
-    let mut lun = luns.lun("lun").unwrap();
-    for first in (0..1500).step_by(100) {
-        lun.write_blocks(first, &content(first + 1).repeat(100)).unwrap();
-    }
-    lun.flush().unwrap();
-    luns.consistency_point().unwrap();
-    assert!(luns.counters().blocks_in_whole_rows > 0);
-    assert_eq!((luns.array().counters().new_rows, open_rows(&tested)), (0, vec![]));
 }

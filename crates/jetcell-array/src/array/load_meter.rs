@@ -13,6 +13,7 @@ pub struct LoadMeter(Arc<SharedLoadMeter>);
 
 struct SharedLoadMeter {
     clock: Arc<dyn Clock>,
+    /// Locked only for an update of the numbers, never during an operation. The thread acquires no other lock during the update.
     state: Mutex<LatencyState>,
 }
 

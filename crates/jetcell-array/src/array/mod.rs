@@ -1,120 +1,52 @@
 //! An assembled array: reads, staged writes, commits through the journal, and failures of members.
 
-mod array_open_zone;
 mod assemble;
-mod block_store;
-mod buffer_pool;
-mod commit;
 #[cfg(test)]
 mod cost_tests;
 mod create;
 mod examination;
-mod fetched_blocks;
 #[cfg(test)]
 mod first_write_tests;
-mod free_rows;
 mod load_meter;
 mod members;
-mod new_member;
-mod new_rows;
-mod open_rows;
-mod parity;
-mod partial_rebuild;
-mod reads;
-mod records;
+mod membership;
+mod read;
 mod recovery;
-mod row_writes;
 mod rows;
 #[cfg(test)]
 mod rows_in_flight_tests;
-mod staging;
+mod save_interval;
 mod status;
 #[cfg(test)]
 mod tests;
-mod transfers;
-mod zone_buffer;
-mod zone_generations;
-mod zone_worker;
-mod zone_write;
+mod write;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::path::PathBuf;
 
-use jetcell_sync::Arc;
-use jetcell_vfs::{IoReason, TransferKind, Vfs};
+use jetcell_vfs::IoBuffer;
 
-use self::array_open_zone::ArrayOpenZone;
-use self::buffer_pool::BufferPool;
-use self::fetched_blocks::FetchedBlocks;
-use self::new_rows::NewRowWrites;
-pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
-use self::records::RecordCache;
-use self::row_writes::RowWrites;
-use crate::error::{ArrayError, ArrayRefusal, Result};
-use crate::geometry::{ArrayLayout, BLOCK, RedundancyCode};
-use crate::integrity::CellState;
+use self::members::{ArrayMode, MemberSet};
+use self::read::BlockReader;
+use self::save_interval::SaveInterval;
+use self::write::Staging;
+use crate::bytes::BlockStore;
+use crate::error::{ArrayRefusal, Result};
+use crate::geometry::{ArrayLayout, BLOCK};
 use crate::kernels::Kernel;
-use crate::member::{ArrayConfig, Extents, LifetimeTotals, MemberDevice, MemberTransferCounters};
-use crate::shared_block::SharedBlock;
+use crate::member::{Extents, LifetimeTotals};
+use crate::shared_block::{SharedBlock, WriteData};
 
 pub use self::assemble::{ArrayAccess, AssembleOptions};
 pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
-pub use self::new_member::{MemberPurpose, MemberRequirements, PreparedMember};
-pub(crate) use self::reads::BlockReadAhead;
+pub use self::members::{ArrayIoCounters, MemberPurpose, MemberRequirements, PreparedMember};
+pub(crate) use self::members::{InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+pub use self::read::BlockReadAhead;
+pub use self::rows::FreeRowWrite;
+pub(crate) use self::rows::RowStore;
 pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
-pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
-pub(crate) use self::zone_buffer::ZoneBuffer;
-pub(crate) use self::zone_write::FreeRowWrite;
-
-/// Array I/O counters, accumulated since the array was assembled.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[non_exhaustive]
-pub struct ArrayIoCounters {
-    /// Number of blocks read for callers.
-    pub blocks_read: u64,
-    /// Number of committed blocks that callers wrote.
-    pub blocks_written: u64,
-    /// Number of data and parity blocks that were read because of writes to parts of rows.
-    pub blocks_read_for_writes: u64,
-    /// Member transfers, by purpose.
-    pub members: MemberTransferCounters,
-    /// Number of commits through the journal.
-    pub commits: u64,
-    /// Number of rows that were written as a whole.
-    pub full_row_writes: u64,
-    /// Number of rows that had never been written and were written without the journal.
-    pub new_rows: u64,
-    /// Number of rows that were cleared because they may have been partially written.
-    pub rows_cleared: u64,
-    /// Number of rows whose parity was computed from the old parity and the changes (read-modify-write).
-    pub read_modify_writes: u64,
-    /// Number of rows whose parity was computed from all data (reconstruct-write).
-    pub reconstruct_writes: u64,
-    /// Number of rows in which blocks had to be recovered for a caller.
-    pub rows_recovered: u64,
-    /// Number of blocks that did not match their checksum.
-    pub checksum_errors: u64,
-    /// Number of blocks whose record was damaged or older than the last write.
-    pub stale_blocks: u64,
-    /// Number of reads that failed on a member.
-    pub read_errors: u64,
-    /// Number of blocks that were rewritten with recovered content.
-    pub blocks_repaired: u64,
-    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that were found by callers'
-    /// reads and writes. A block is counted each time it is found, until it is repaired.
-    pub defects: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ArrayMode {
-    ReadWrite,
-    ReadOnly,
-    /// More members failed than the level tolerates.
-    Stopped,
-}
+pub use self::write::{OpenZone, RowWriter};
 
 /// A RAID array over files. Only one thread can use it at a time.
 ///
@@ -122,109 +54,89 @@ enum ArrayMode {
 /// commit is atomic if it fits in the journal. A crash, or dropping the array, discards writes that were not flushed,
 /// as if they had not happened. If more blocks are written than the journal holds, some of them may become durable
 /// before the flush, block by block.
+///
+/// An array has no lock: exclusive access to it protects all its parts. Its caller has the lock if several threads
+/// share it. The parts, from the highest to the lowest; none of them knows a higher one:
+///
+/// | part | what it decides |
+/// | --- | --- |
+/// | `BlockReader` | which blocks of a batch are staged, read, or recovered |
+/// | `Staging` | when writes are committed, and which of them are written as whole rows |
+/// | `RowWriter` | which writes are in flight, and what waits for them |
+/// | `RowStore` | what is in a row, and what a write changes in it |
+/// | `MemberSet` | which device has a slot, and which members have failed |
 pub struct Array {
-    pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) kernel: Kernel,
-    pub(crate) code: RedundancyCode,
-    pub(crate) config: ArrayConfig,
-    pub(crate) devices: Vec<MemberDevice>,
-    pub(crate) records: RecordCache,
-    /// Zone in which the last long read ended.
-    last_zone_read: u64,
-    buffers: BufferPool,
-    row_writes: RowWrites,
-    new_rows: NewRowWrites,
-    /// Number of threads that compute concurrently.
-    threads: usize,
-    /// Blocks that were written but not committed yet, by block number.
-    staged: BTreeMap<u64, SharedBlock>,
-    /// The open zone: new rows whose blocks are not staged.
-    open_zone: Option<ArrayOpenZone>,
-    /// Number of the next commit.
-    pub(crate) sequence: u64,
-    mode: ArrayMode,
-    /// Whether the configuration has changed but is not saved on the members yet.
-    pub(crate) is_config_changed: bool,
-    counters: ArrayIoCounters,
-    failed: Vec<PathBuf>,
-    /// Number of zones rebuilt since the progress was last saved in the superblocks. It is saved every
-    /// `zones_per_save` zones.
-    pub(crate) zones_since_save: u64,
-    pub(crate) zones_per_save: u64,
+    staging: Staging,
+    reader: BlockReader,
+    saves: SaveInterval,
     load: LoadMeter,
-    /// Blocks that were fetched for the current operation.
-    fetched: FetchedBlocks,
-    /// Whether a step of a rebuild, copy or scrub is running.
-    is_maintenance: bool,
-    /// The zone that is partially rebuilt.
-    pub(crate) partial_rebuild: Option<PartialZoneRebuild>,
-    /// Totals from the superblocks, for the time before the array was assembled.
-    lifetime_before: LifetimeTotals,
-    /// Zones written by the last commits, with the most recent zone last.
-    pub(crate) recent_zones: VecDeque<u64>,
-    /// Rows of the commits that startup after a crash would replay.
-    replayable_rows: VecDeque<BTreeSet<u64>>,
 }
-
-/// Number of blocks whose records are loaded in one batch to find out which of them were written.
-const WRITTEN_BATCH: u64 = 1024;
-
-/// Default number of zones that are rebuilt between two saves of the rebuild progress in the superblocks.
-const ZONES_PER_SAVE: u64 = 64;
 
 impl Array {
     /// Returns the layout, which maps blocks of the array to members.
     pub fn layout(&self) -> &ArrayLayout {
-        &self.config.layout
+        self.members().layout()
     }
 
     /// Returns the identity of the array.
     pub fn id(&self) -> u128 {
-        self.config.array
+        self.members().config().array
     }
 
     /// Returns true if any block was ever written.
-    pub(crate) fn was_written(&self) -> bool {
-        self.sequence > 1 || self.lifetime().blocks_written > 0
+    pub fn was_written(&self) -> bool {
+        self.staging.writer().sequence() > 1 || self.lifetime().blocks_written > 0
     }
 
-    /// Counts a transfer to or from a member.
-    fn count_transfer(&mut self, kind: TransferKind, device: usize, offset: u64, bytes: usize) {
-        let layout = self.devices[device].layout;
-        layout.count(&mut self.counters.members, kind, offset, bytes, self.is_maintenance);
+    pub(crate) fn members(&self) -> &MemberSet {
+        self.staging.writer().members()
     }
 
-    /// Reads from a member.
-    fn read_member(&mut self, device: usize, offset: u64, to: &mut [u8]) -> Result<()> {
-        self.count_transfer(TransferKind::Read, device, offset, to.len());
-        self.devices[device].read(offset, to, IoReason::Other)
+    pub(crate) fn members_mut(&mut self) -> &mut MemberSet {
+        self.staging.writer_mut().members_mut()
+    }
+
+    /// Returns the writer of rows, for layers that manage the space of the array themselves.
+    pub fn row_writer(&mut self) -> &mut RowWriter {
+        self.staging.writer_mut()
+    }
+
+    pub(crate) fn saves(&mut self) -> &mut SaveInterval {
+        &mut self.saves
     }
 
     /// Runs a step of a rebuild, copy or scrub. Its transfers are counted as maintenance.
-    pub(crate) fn maintain<T>(&mut self, step: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
-        self.finish_rows()?;
-        self.is_maintenance = true;
-        let result = step(self);
-        self.is_maintenance = false;
-        self.release_fetched();
+    pub(crate) fn maintain<T>(
+        &mut self,
+        step: impl FnOnce(&mut RowWriter, &LoadMeter) -> Result<T>,
+    ) -> Result<T> {
+        self.row_writer().finish_rows()?;
+        self.members_mut().set_maintenance(true);
+        let result = step(self.staging.writer_mut(), &self.load);
+        self.members_mut().set_maintenance(false);
+        self.staging.rows_mut().release_fetched();
         result
     }
 
     /// Returns the counters accumulated since the array was assembled.
     pub fn counters(&self) -> ArrayIoCounters {
-        self.counters
+        *self.members().counters()
     }
 
     /// Returns the totals since the array was created. After a crash, activity since the last save of the superblocks
     /// is not included.
     pub fn lifetime(&self) -> LifetimeTotals {
-        let ArrayIoCounters { blocks_read, blocks_written, defects, members, .. } = self.counters;
-        self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
+        self.members().lifetime()
+    }
+
+    /// Returns the state of the array and its slots.
+    pub fn status(&self) -> ArrayStatus {
+        ArrayStatus::new(self.members(), self.staging.len())
     }
 
     /// Returns the kernel in use.
     pub fn kernel(&self) -> Kernel {
-        self.kernel
+        self.staging.rows().kernel()
     }
 
     /// Returns the meter for operations of the load. Callers that share the array through a lock should time their
@@ -237,7 +149,7 @@ impl Array {
         if !bytes.is_multiple_of(BLOCK) {
             return Err(ArrayRefusal::PartOfABlock(bytes).into());
         }
-        let (count, blocks) = ((bytes / BLOCK) as u64, self.config.layout.blocks());
+        let (count, blocks) = ((bytes / BLOCK) as u64, self.layout().blocks());
         if first.checked_add(count).is_none_or(|end| end > blocks) {
             let last = first.saturating_add(count.saturating_sub(1));
             return Err(ArrayRefusal::OutOfRange { first, last, blocks }.into());
@@ -245,29 +157,14 @@ impl Array {
         Ok(count)
     }
 
-    pub(crate) fn check_running(&self) -> Result<()> {
-        if self.mode != ArrayMode::Stopped {
-            return Ok(());
-        }
-        Err(ArrayError::Stopped { level: self.config.layout.level, failed: self.failed.clone() })
-    }
-
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.mode == ArrayMode::ReadOnly {
-            return Err(ArrayRefusal::ReadOnly.into());
-        }
-        self.check_running()
-    }
-
     /// Reads whole blocks, starting at block `first`. Blocks that are missing or damaged on a member are recovered
     /// from the other members and written back.
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
-        self.check_running()?;
+        self.members().check_running()?;
         let count = self.check_range(first, buffer.len())?;
-        self.counters.blocks_read += count;
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-        self.read_blocks(&blocks, &mut buffers, None)
+        self.read_counted(&blocks, &mut buffers, None)
     }
 
     /// Reads individual blocks as one batch, each into its own buffer. The members work concurrently.
@@ -278,87 +175,128 @@ impl Array {
         self.finish_read(blocks, buffers, None)
     }
 
+    /// Starts to read blocks of the array. The array may be used before [`Array::finish_read`] requests the blocks.
+    pub fn start_read(&mut self, blocks: &[u64]) -> BlockReadAhead {
+        self.reader.start_read(&mut self.staging, blocks)
+    }
+
     /// Reads individual blocks, some of which may already be in flight because of [`Array::start_read`].
-    pub(crate) fn finish_read(
+    ///
+    /// # Panics
+    /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
+    pub fn finish_read(
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
         ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
-        self.check_running()?;
+        self.members().check_running()?;
         assert!(blocks.len() == buffers.len() && buffers.iter().all(|buffer| buffer.len() == BLOCK));
         for block in blocks {
             self.check_range(*block, BLOCK)?;
         }
-        self.counters.blocks_read += blocks.len() as u64;
-        self.read_blocks(blocks, buffers, ahead)
+        self.read_counted(blocks, buffers, ahead)
+    }
+
+    fn read_counted(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        ahead: Option<BlockReadAhead>,
+    ) -> Result<()> {
+        self.members_mut().counters_mut().blocks_read += blocks.len() as u64;
+        self.reader.read_blocks(&mut self.staging, blocks, buffers, ahead)
     }
 
     /// Returns which blocks were ever written, as runs in ascending order. Each run consists of a number of blocks
     /// and a flag that tells whether they were written. Unwritten blocks read as zeros.
     pub fn written_runs(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
-        self.check_running()?;
-        if blocks.end > self.config.layout.blocks() {
-            let (first, last, blocks) = (blocks.start, blocks.end - 1, self.config.layout.blocks());
+        self.members().check_running()?;
+        if blocks.end > self.layout().blocks() {
+            let (first, last, blocks) = (blocks.start, blocks.end - 1, self.layout().blocks());
             return Err(ArrayRefusal::OutOfRange { first, last, blocks }.into());
         }
-        self.close_open_zone();
-        self.start_computed()?;
-        let layout = self.config.layout;
-        let mut runs: Vec<(u64, bool)> = vec![];
-        for batch in blocks.clone().step_by(WRITTEN_BATCH as usize) {
-            let batch = batch..blocks.end.min(batch + WRITTEN_BATCH);
-            self.records.trim();
-            self.load_records_of_rows(batch.clone().map(|block| layout.locate(block).0));
-            for block in batch {
-                let (row, column) = layout.locate(block);
-                let cell = self.preferred_cell(row, column);
-                let is_written =
-                    self.staged.contains_key(&block) || self.row_state(row).cells[cell] != CellState::Empty;
-                match runs.last_mut() {
-                    Some((count, state)) if *state == is_written => *count += 1,
-                    _ => runs.push((1, is_written)),
-                }
-            }
-        }
-        Ok(runs)
+        self.reader.written_runs(&mut self.staging, blocks)
+    }
+
+    /// Writes whole blocks, starting at block `first`. They are staged until [`Array::flush`], or until many blocks
+    /// are staged.
+    pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        self.members().check_writable()?;
+        self.check_range(first, data.len())?;
+        self.staging.write(first, &WriteData::Bytes(data))
+    }
+
+    /// Commits all staged writes. They survive a crash once this returns. After an error, writes that were not
+    /// committed remain staged.
+    pub fn flush(&mut self) -> Result<()> {
+        self.staging.flush()
     }
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
-    pub(crate) fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
-        let mut buffer = self.buffers.take_block(are_many);
-        buffer.copy_from_slice(content);
-        buffer.into()
+    pub fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
+        self.members_mut().buffers().copy_to_block(content, are_many)
     }
 
     /// Puts a block's buffer back into the pool, unless the block is still shared.
-    pub(crate) fn recycle_block(&mut self, block: SharedBlock) {
-        self.buffers.recycle_block(block);
+    pub fn recycle_block(&mut self, block: SharedBlock) {
+        self.members_mut().buffers().recycle_block(block);
     }
 
-    /// Puts the buffers of all blocks of these rows back into the pool.
-    fn recycle_rows(&mut self, rows: Vec<FreeRowWrite>) {
-        rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.recycle_block(block));
+    /// Routes all further writes through the journal, except for writes of whole rows that the caller starts itself.
+    pub fn journal_new_rows(&mut self) {
+        self.staging.journal_new_rows();
     }
 
     /// Flushes staged writes, makes all in-place writes durable, and records on the members that the array was shut
     /// down.
     pub fn close(mut self) -> Result<()> {
-        if self.mode == ArrayMode::ReadOnly {
+        if self.members().mode() == ArrayMode::ReadOnly {
             return Ok(());
         }
         self.flush()?;
-        self.sync_members()?;
-        self.config.is_open = false;
-        self.config.open_rows = Extents::default();
-        self.config.journal_floor = self.sequence;
-        self.save_config()
+        self.row_writer().sync_members()?;
+        let sequence = self.staging.writer().sequence();
+        let config = self.members_mut().config_mut();
+        config.is_open = false;
+        config.open_rows = Extents::default();
+        config.journal_floor = sequence;
+        self.members_mut().save_config()
     }
 }
 
-impl Drop for Array {
-    /// Waits for the writes in flight, because the members are unlocked afterwards and others may use them.
-    fn drop(&mut self) {
-        self.row_writes.wait();
+#[cfg(test)]
+impl Array {
+    /// Sets a smaller unit and a smaller number of rows to open ahead, for test arrays with few rows.
+    pub(crate) fn set_new_rows(&mut self, unit: u64, ahead: Range<u64>) {
+        self.staging.set_new_rows(unit, ahead);
+    }
+}
+
+impl BlockStore for Array {
+    fn block_count(&self) -> u64 {
+        self.layout().blocks()
+    }
+
+    fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        self.read_scattered(blocks, buffers)
+    }
+
+    fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        self.write(first, data)
+    }
+
+    fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        self.check_range(first, buffer.len())?;
+        self.members().check_writable()?;
+        self.staging.write_buffer(first, buffer)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Array::flush(self)
+    }
+
+    fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
+        self.written_runs(blocks)
     }
 }

@@ -1,6 +1,7 @@
 //! Tests with rows whose writes take a long time. Reads, other writes, scrubs and dropping the array must wait for
 //! these writes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ fn array_with_rows_in_flight() -> TestArray {
     let mut tested = array_with_delayed_writes();
     let run: BTreeMap<u64, u64> = (0..60).map(|block| (block, block + 1)).collect();
     tested.write_run(&run).unwrap();
-    assert!(tested.new_rows > 0 && tested.array().has_new_rows());
+    assert!(tested.new_rows > 0 && tested.array().staging.has_new_rows());
     tested
 }
 
@@ -114,8 +115,8 @@ fn assert_rebuilds(tested: &mut TestArray) {
 fn writes_completing_after_a_sync_are_durable_after_the_next() {
     for begin in [array_with_rows_in_flight, array_with_commit_in_flight] {
         let mut tested = begin();
-        tested.array().save_config().unwrap();
-        tested.array().sync_members().unwrap();
+        tested.array().members_mut().save_config().unwrap();
+        tested.array().row_writer().sync_members().unwrap();
         let rows = rows_of(&tested.disk, &tested.members);
         assert!(rows.iter().flatten().any(|byte| *byte != 0));
         assert!(rows_of(&tested.disk.crash(1, LOSE_ALL), &tested.members) == rows);
@@ -153,13 +154,13 @@ fn a_member_failing_an_in_place_write_is_removed_later() {
         InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
     tested.write(&(0..20).map(|block| (block, block + 1)).collect()).unwrap();
     tested.faults.inject(fault);
-    assert!(tested.array().lost_slots().is_empty());
+    assert!(tested.array().members().lost_slots().is_empty());
     tested.check();
-    assert_eq!(tested.array().lost_slots(), [2]);
+    assert_eq!(tested.array().members().lost_slots(), [2]);
     tested.crash();
     tested.forget(&failing);
     tested.assemble(true).unwrap();
-    assert_eq!(tested.array().lost_slots(), [2]);
+    assert_eq!(tested.array().members().lost_slots(), [2]);
     tested.check();
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Array, ArrayMode, ArrayOpenZone};
+use super::members::{ArrayMode, MemberSet};
 use crate::geometry::RaidLevel;
 use crate::member::MemberId;
 
@@ -73,32 +73,33 @@ pub struct ArrayStatus {
     pub staged_blocks: usize,
 }
 
-impl Array {
-    /// Returns the state of the array and its slots.
-    pub fn status(&self) -> ArrayStatus {
-        let path = |member: MemberId| self.device_of(member).map(|device| self.devices[device].path());
-        let zones = self.config.layout.zones();
-        let slots = self.config.slots.iter().map(|slot| {
+impl ArrayStatus {
+    /// Returns the state of these members, of whose blocks `staged_blocks` are not committed.
+    pub(super) fn new(members: &MemberSet, staged_blocks: usize) -> ArrayStatus {
+        let config = members.config();
+        let path = |member: MemberId| members.device_of(member).map(|device| members.device(device).path());
+        let zones = config.layout.zones();
+        let slots = config.slots.iter().map(|slot| {
             let (member, replacement) = (path(slot.member), path(slot.replacement));
             let state = SlotState::from_presence(member.is_some(), replacement.is_some());
             let progress = slot.rebuilt.len() as f64 / zones as f64;
             SlotStatus { state, member, replacement, progress }
         });
-        let lost = self.lost_slots();
-        let state = match self.mode {
+        let lost = members.lost_slots();
+        let state = match members.mode() {
             ArrayMode::Stopped => ArrayState::Stopped,
-            _ if !self.tolerates_loss(&lost) => ArrayState::Stopped,
+            _ if !members.tolerates_loss(&lost) => ArrayState::Stopped,
             _ if lost.is_empty() => ArrayState::Optimal,
             _ => ArrayState::Degraded(lost.len()),
         };
         ArrayStatus {
-            level: self.config.layout.level,
+            level: config.layout.level,
             state,
-            bytes: self.config.layout.bytes(),
+            bytes: config.layout.bytes(),
             slots: slots.collect(),
-            spares: self.config.spares.iter().filter_map(|spare| path(*spare)).collect(),
-            failed: self.failed.clone(),
-            staged_blocks: self.staged.len() + self.open_zone.as_ref().map_or(0, ArrayOpenZone::len),
+            spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
+            failed: members.failed().to_vec(),
+            staged_blocks,
         }
     }
 }

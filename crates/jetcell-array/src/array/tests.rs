@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::Rng;
 
@@ -437,9 +438,9 @@ fn journal_replay_does_not_overwrite_rows_written_directly() {
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
     let row = |value: u64| (0, (0..columns).map(|_| SharedBlock::copy_from(&content(value))).collect());
-    tested.array().start_free_rows(&[row(2)]).unwrap();
-    tested.array().finish_rows().unwrap();
-    tested.array().sync_members().unwrap();
+    tested.array().row_writer().start_free_rows(&[row(2)]).unwrap();
+    tested.array().row_writer().finish_rows().unwrap();
+    tested.array().row_writer().sync_members().unwrap();
     tested.crash();
     tested.assemble(false).unwrap();
     assert!(blocks.iter().all(|block| tested.value(*block).unwrap() == 2));
@@ -478,28 +479,28 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
                 })
                 .collect();
             let array = tested.array();
-            assert!(array.device_per_slot().is_some(), "{level}");
+            assert!(array.row_writer().rows().device_per_slot().is_some(), "{level}");
             match way {
                 RowWriteMethod::AnyState => {
-                    let write = array.start_rows_in_any_state(&rows).unwrap();
-                    array.finish_in_place_writes(write).unwrap();
+                    let write = array.row_writer().start_rows_in_any_state(&rows).unwrap();
+                    array.row_writer().finish_in_place_writes(write).unwrap();
                 }
-                RowWriteMethod::Copied => array.start_free_rows(&rows).unwrap(),
+                RowWriteMethod::Copied => array.row_writer().start_free_rows(&rows).unwrap(),
                 RowWriteMethod::BlockByBlock => {
                     for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
                         let mut open =
-                            array.start_zone_buffer(rows.iter().map(|(row, _)| *row).collect()).unwrap();
+                            array.row_writer().open_zone(rows.iter().map(|(row, _)| *row).collect()).unwrap();
                         for (row, columns) in rows {
                             for (column, block) in columns.iter().enumerate() {
                                 open.put(layout.block_at(*row, column), SharedBlock::copy_from(&content(0)));
                                 open.put(layout.block_at(*row, column), block.clone());
                             }
                         }
-                        array.start_open_zone(open).unwrap();
+                        array.row_writer().start_zone(open).unwrap();
                     }
                 }
             }
-            array.finish_rows().unwrap();
+            array.row_writer().finish_rows().unwrap();
             for (row, columns) in &rows {
                 for (column, block) in columns.iter().enumerate() {
                     let mut found = vec![0; BLOCK];
@@ -524,7 +525,7 @@ fn changes_to_the_array_wait_for_rows_in_flight() {
     let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
     let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copy_from(&content(value))).collect());
-    tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
+    tested.array().row_writer().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
     // The records of rows 1 to 3 are in the same block.
     let layout = *tested.array().layout();
     tested.write(&[(layout.block_at(3, 0), 7)].into()).unwrap();
@@ -569,7 +570,7 @@ fn prefetched_records_are_used_unless_the_zone_changes() {
         tested.write(&[(blocks(2)[7], 77)].into()).unwrap();
         assert_eq!(read(&mut tested, 2, false), 0, "{level}");
         assert_eq!(tested.array().counters().stale_blocks + tested.array().counters().checksum_errors, 0);
-        tested.array().records.forget_zone(2);
+        tested.array().members_mut().records_mut().forget_zone(2);
         assert_eq!(read(&mut tested, 2, false), each, "{level}");
     }
 }

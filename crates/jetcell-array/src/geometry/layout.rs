@@ -29,6 +29,12 @@ impl ArrayLayout {
         self.level.code(self.base_slots)
     }
 
+    /// Returns true if the level tolerates the loss of these slots.
+    pub fn tolerates_loss(&self, lost: &[usize]) -> bool {
+        // With mirrors, cells are slots; with parity, only the number of lost slots matters.
+        self.code().recovers(lost)
+    }
+
     /// Returns the number of data columns in a row.
     pub fn data_columns(&self) -> usize {
         self.code().data_columns(self.slots)

@@ -21,6 +21,6 @@ pub const ZONE_ROWS: u64 = 64;
 pub const MAX_SLOTS: usize = 32;
 /// Exclusive upper bound for generation and commit numbers, which start at 1. A larger number cannot have been
 /// written by an array, and adding to it could overflow.
-pub(crate) const MAX_NUMBER: u64 = 1 << 62;
+pub const MAX_NUMBER: u64 = 1 << 62;
 /// Maximum number of data columns in a row. Parity records have one byte for each column.
 pub const MAX_DATA_COLUMNS: usize = 28;

@@ -8,21 +8,19 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use crate::array::{Array, InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+use super::zone_readahead::ZoneReadahead;
+use crate::array::{
+    InFlightTransfers, LoadMeter, PartialZoneRebuild, RebuildTarget, RowStore, RowWriter, TransferSegment,
+};
 use crate::bytes::copy_to_buffer;
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::geometry::ZONE_ROWS;
 use crate::integrity::{CellState, RecordSlot, RowState};
-use crate::member::Extents;
+use crate::member::{ArrayConfig, SlotConfig};
 
 /// Maximum number of ranges of finished zones per slot. If a slot has more ranges, recently written zones are not
 /// preferred.
 const MAX_RANGES: usize = 16;
-
-/// Maximum number of bytes that a step of a rebuild or scrub reads from all members together. `MAX_STEP_ZONES` is the
-/// maximum number of zones in a step.
-const MAX_STEP_BYTES: u64 = 64 << 20;
-const MAX_STEP_ZONES: u64 = 16;
 
 /// Progress of a rebuild or copy of an array member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +35,13 @@ pub struct RebuildProgress {
 }
 
 impl RebuildProgress {
+    pub(super) fn new(config: &ArrayConfig) -> RebuildProgress {
+        let slots = config.slots.iter().filter(|slot| slot.replacement != 0);
+        let (count, zones_done) =
+            slots.fold((0, 0), |(count, done), slot| (count + 1, done + slot.rebuilt.len()));
+        RebuildProgress { zones_done, zones: count * config.layout.zones(), rows_lost: 0 }
+    }
+
     /// Returns true if all zones are finished.
     pub fn is_complete(&self) -> bool {
         self.zones_done == self.zones
@@ -61,48 +66,27 @@ struct RebuiltCell {
     block: IoBuffer,
 }
 
-impl Array {
-    /// Rebuilds or copies one zone.
-    pub fn rebuild_step(&mut self) -> Result<RebuildProgress> {
-        self.rebuild_rows(ZONE_ROWS)
+/// A rebuild of lost members, or a copy of working ones.
+pub(super) struct MemberRebuild<'a> {
+    writer: &'a mut RowWriter,
+}
+
+impl<'a> MemberRebuild<'a> {
+    pub fn new(writer: &'a mut RowWriter) -> MemberRebuild<'a> {
+        MemberRebuild { writer }
     }
 
-    /// Rebuilds or copies up to `most` consecutive rows, in one zone or in several whole zones. All members work
-    /// concurrently, and each zone is one transfer per member. If an operation of the load is waiting, the call
-    /// returns after the current zone.
-    pub fn rebuild_rows(&mut self, most: u64) -> Result<RebuildProgress> {
-        self.check_writable()?;
-        let mut rows_lost = 0;
-        if let Some((rows, targets)) = self.next_rows(most.clamp(1, self.max_rows_in_memory())) {
-            self.records.trim();
-            let (end, lost) = self.maintain(|array| array.rebuild(rows.clone(), &targets))?;
-            rows_lost = lost;
-            self.mark_rebuilt(rows.start..end, targets)?;
-            self.promote()?;
-            if self.zones_since_save >= self.zones_per_save {
-                self.save_config()?;
-                self.zones_since_save = 0;
-            }
-        }
-        if self.is_config_changed {
-            self.save_config()?;
-        }
-        Ok(RebuildProgress { rows_lost, ..self.rebuild_progress() })
-    }
-
-    /// Returns the maximum number of rows whose blocks may be in memory at the same time.
-    pub(super) fn max_rows_in_memory(&self) -> u64 {
-        let zones = MAX_STEP_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
-        zones.clamp(1, MAX_STEP_ZONES) * ZONE_ROWS
+    fn config(&self) -> &ArrayConfig {
+        self.writer.members().config()
     }
 
     /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
-    fn next_rows(&self, most: u64) -> Option<(Range<u64>, Vec<RebuildTarget>)> {
+    pub fn next_rows(&self, most: u64) -> Option<(Range<u64>, Vec<RebuildTarget>)> {
         let is_current = |begun: &&PartialZoneRebuild| {
             let targets = self.targets_of(begun.zone);
             !targets.is_empty() && begun.targets == targets
         };
-        if let Some(begun) = self.partial_rebuild.as_ref().filter(is_current) {
+        if let Some(begun) = self.writer.members().partial_rebuild().filter(is_current) {
             let end = (begun.zone + 1) * ZONE_ROWS;
             return Some((begun.next_row..end.min(begun.next_row + most), begun.targets.clone()));
         }
@@ -110,7 +94,7 @@ impl Array {
         let targets = self.targets_of(zone);
         let mut end = zone + 1;
         // Subsequent zones with the same priority are included.
-        while end < self.config.layout.zones()
+        while end < self.config().layout.zones()
             && (end + 1 - zone) * ZONE_ROWS <= most
             && self.missing_in(end) == self.missing_in(zone)
             && self.targets_of(end) == targets
@@ -124,36 +108,31 @@ impl Array {
     /// Returns the replacements that lack a zone.
     fn targets_of(&self, zone: u64) -> Vec<RebuildTarget> {
         let lacks = |slot: usize| {
-            let config = &self.config.slots[slot];
-            let device = self.device_of(config.replacement).filter(|_| !config.rebuilt.contains(zone))?;
+            let config = &self.config().slots[slot];
+            let device = self
+                .writer
+                .members()
+                .device_of(config.replacement)
+                .filter(|_| !config.rebuilt.contains(zone))?;
             Some((slot, device))
         };
-        (0..self.config.slots.len()).filter_map(lacks).collect()
+        (0..self.config().slots.len()).filter_map(lacks).collect()
     }
 
     /// Returns the number of slots without a member that has this zone.
     fn missing_in(&self, zone: u64) -> usize {
-        let slots = self.config.slots.iter();
-        slots.filter(|slot| self.device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)).count()
-    }
-
-    /// Returns the progress of the rebuild.
-    pub fn rebuild_progress(&self) -> RebuildProgress {
-        let slots = self.config.slots.iter().filter(|slot| slot.replacement != 0);
-        let (count, zones_done) =
-            slots.fold((0, 0), |(count, done), slot| (count + 1, done + slot.rebuilt.len()));
-        RebuildProgress { zones_done, zones: count * self.config.layout.zones(), rows_lost: 0 }
-    }
-
-    /// Sets the number of zones after which the progress is saved in the superblocks. The default is 64.
-    pub fn set_zones_per_save(&mut self, zones: u64) {
-        self.zones_per_save = zones.max(1);
+        let slots = self.config().slots.iter();
+        slots
+            .filter(|slot| {
+                self.writer.members().device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)
+            })
+            .count()
     }
 
     /// Returns the zone to rebuild next.
-    pub(crate) fn next_zone(&self) -> Option<u64> {
-        let zones = self.config.layout.zones();
-        let slots = &self.config.slots;
+    pub fn next_zone(&self) -> Option<u64> {
+        let zones = self.config().layout.zones();
+        let slots = &self.config().slots;
         let is_open =
             |zone: u64| slots.iter().any(|slot| slot.replacement != 0 && !slot.rebuilt.contains(zone));
         // The number of missing members changes only at the edges of the ranges of finished zones.
@@ -163,38 +142,46 @@ impl Array {
         let rebuilding = slots.iter().filter(|slot| slot.replacement != 0);
         let gaps = rebuilding.flat_map(|slot| edges.iter().map(|edge| slot.rebuilt.next_gap(*edge)));
         let is_whole = slots.iter().all(|slot| slot.rebuilt.ranges().len() < MAX_RANGES);
-        let recent = self.recent_zones.iter().copied().filter(|_| is_whole);
-        let recency =
-            |zone: &u64| self.recent_zones.iter().position(|recent| recent == zone).filter(|_| is_whole);
+        let recent = self.writer.recent_zones().iter().copied().filter(|_| is_whole);
+        let recency = |zone: &u64| {
+            self.writer.recent_zones().iter().position(|recent| recent == zone).filter(|_| is_whole)
+        };
         let candidates = gaps.chain(recent).filter(|zone| *zone < zones && is_open(*zone));
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
     /// Fills rows of replacements. Returns the end of the filled rows, and the number of rows that cannot be
     /// recovered. While a zone is computed, members read the next zone and write the previous one.
-    fn rebuild(&mut self, rows: Range<u64>, targets: &[RebuildTarget]) -> Result<(u64, u64)> {
+    pub fn run(
+        &mut self,
+        load: &LoadMeter,
+        rows: Range<u64>,
+        targets: &[RebuildTarget],
+    ) -> Result<(u64, u64)> {
         let mut lost = 0;
-        let mut ahead = self.zone_readahead(rows, |array, row, state| {
-            let of_slot = |(slot, _): &RebuildTarget| array.config.layout.cell(row, *slot);
+        let mut ahead = ZoneReadahead::new(self.writer.rows_mut(), load, rows, |store, row, state| {
+            let of_slot = |(slot, _): &RebuildTarget| store.members().layout().cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
-            let is_available = |array: &mut Array, cell: usize| {
-                state.cells[cell] == CellState::Empty || array.has_source(row, cell, state)
+            let is_available = |store: &mut RowStore, cell: usize| {
+                state.cells[cell] == CellState::Empty || store.has_source(row, cell, state)
             };
-            let are_there = cells.iter().all(|cell| is_available(array, *cell));
-            if are_there { cells } else { array.recovery_group(&cells) }
+            let are_there = cells.iter().all(|cell| is_available(store, *cell));
+            if are_there { cells } else { store.recovery_group(&cells) }
         });
         let mut under_way = None;
         let mut written = Ok(());
-        while let Some(states) = ahead.next(self) {
+        while let Some(states) = ahead.next(self.writer.rows_mut()) {
             written = self.start_rebuild_writes(&states, targets, &mut lost).and_then(|started| {
-                under_way.replace(started).map_or(Ok(()), |before| self.finish_writes(before))
+                under_way
+                    .replace(started)
+                    .map_or(Ok(()), |before| self.writer.members_mut().finish_writes(before))
             });
             if written.is_err() {
                 break;
             }
         }
         // The last writes are finished even after an error, because none may be in flight when this function returns.
-        let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
+        let last = under_way.map_or(Ok(()), |last| self.writer.members_mut().finish_writes(last));
         written.and(last).map(|()| (ahead.end_of_read_rows(), lost))
     }
 
@@ -213,15 +200,15 @@ impl Array {
         let zone = states[0].0 / ZONE_ROWS;
         let mut pieces = vec![];
         for (_, device) in targets {
-            if self.devices[*device].failed {
+            if self.writer.members().has_failed(*device) {
                 continue;
             }
             match self.rebuild_segments(*device, zone, &filled) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.handle_write_result(*device, Err(error))?,
+                Err(error) => self.writer.members_mut().handle_write_result(*device, Err(error))?,
             }
         }
-        Ok(self.start_writes(pieces, IoReason::Other))
+        Ok(self.writer.members_mut().start_writes(pieces, IoReason::Other))
     }
 
     /// Returns the transfers that write a zone's blocks and records to a replacement.
@@ -231,17 +218,18 @@ impl Array {
         zone: u64,
         filled: &[RebuiltCell],
     ) -> Result<Vec<TransferSegment>> {
-        let layout = self.devices[device].layout;
+        let members = self.writer.members_mut();
+        let layout = members.device(device).layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
         for filled in filled.iter().filter(|filled| filled.device == device) {
-            self.put_record(device, filled.row, filled.record)?;
+            members.put_record(device, filled.row, filled.record)?;
             if matches!(filled.record, RecordSlot::Written(_)) {
                 writes.push((layout.block(filled.row), &filled.block));
             }
         }
-        let records = copy_to_buffer(self.record_block(device, zone)?);
+        let records = copy_to_buffer(members.record_block(device, zone)?);
         writes.push((layout.records(zone), &records));
-        Ok(self.join_writes(device, writes))
+        Ok(members.join_writes(device, writes))
     }
 
     /// Determines the content of a row for the replacements. Returns true if all of the content could be read or
@@ -253,11 +241,13 @@ impl Array {
         targets: &[RebuildTarget],
         filled: &mut Vec<RebuiltCell>,
     ) -> Result<bool> {
-        let cells: Vec<usize> = targets.iter().map(|(slot, _)| self.config.layout.cell(row, *slot)).collect();
+        let rows = self.writer.rows_mut();
+        let layout = *rows.members().layout();
+        let cells: Vec<usize> = targets.iter().map(|(slot, _)| layout.cell(row, *slot)).collect();
         let mut found: Vec<Option<IoBuffer>> =
-            cells.iter().map(|cell| self.read_cell(row, *cell, state)).collect();
+            cells.iter().map(|cell| rows.read_cell(row, *cell, state)).collect();
         if found.iter().any(Option::is_none) {
-            let whole = match self.whole_row(row, state, &cells) {
+            let whole = match rows.whole_row(row, state, &cells) {
                 Ok(whole) => Some(whole),
                 Err(ArrayError::Unrecoverable { .. } | ArrayError::Inconsistent { .. }) => None,
                 Err(error) => return Err(error),
@@ -265,7 +255,7 @@ impl Array {
             if let Some(mut whole) = whole {
                 // Other blocks of the row may turn out to be damaged. They use up parity that may be needed after the
                 // next failure, so they are repaired.
-                self.repair(row, state, &whole)?;
+                self.writer.repair(row, state, &whole)?;
                 for (cell, found) in cells.iter().zip(&mut found) {
                     *found = Some(std::mem::replace(&mut whole.cells[*cell], IoBuffer::zeroed(0)));
                 }
@@ -274,7 +264,7 @@ impl Array {
         let is_whole = found.iter().all(Option::is_some);
         for (((_, device), cell), block) in targets.iter().zip(cells).zip(found) {
             let (record, block) = match block {
-                Some(block) => (self.expected_record(row, cell, state, &block), block),
+                Some(block) => (self.writer.rows().expected_record(row, cell, state, &block), block),
                 None => (RecordSlot::Damaged, IoBuffer::zeroed(0)),
             };
             filled.push(RebuiltCell { device: *device, row, record, block });
@@ -282,52 +272,43 @@ impl Array {
         Ok(is_whole)
     }
 
-    /// Marks rows of replacements as rebuilt. Complete zones are made durable first.
-    fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<()> {
+    /// Marks rows of replacements as rebuilt. Complete zones are made durable first. Returns their number.
+    pub fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<u64> {
+        let members = self.writer.members_mut();
         let zone = rows.start / ZONE_ROWS;
         if !rows.end.is_multiple_of(ZONE_ROWS) {
-            self.partial_rebuild = Some(PartialZoneRebuild { zone, next_row: rows.end, targets });
-            return Ok(());
+            members.set_partial_rebuild(Some(PartialZoneRebuild { zone, next_row: rows.end, targets }));
+            return Ok(0);
         }
-        self.partial_rebuild = None;
+        members.set_partial_rebuild(None);
         let zones = zone..rows.end / ZONE_ROWS;
         for (slot, device) in targets {
-            if self.devices[device].failed {
+            if members.has_failed(device) {
                 continue;
             }
-            let result = self.devices[device].sync();
-            self.handle_write_result(device, result)?;
-            if !self.devices[device].failed {
-                self.config.slots[slot].rebuilt.insert(zones.clone());
+            members.sync_device(device)?;
+            if !members.has_failed(device) {
+                members.config_mut().slots[slot].rebuilt.insert(zones.clone());
             }
         }
-        self.zones_since_save += zones.end - zones.start;
-        Ok(())
+        Ok(zones.end - zones.start)
     }
 
     /// Makes replacements that have all zones the members of their slots. All of them are promoted in the same
     /// configuration, so startup never finds replacements that are complete but not promoted.
-    fn promote(&mut self) -> Result<()> {
-        let zones = self.config.layout.zones();
-        let mut replaced = vec![];
-        for slot in 0..self.config.slots.len() {
-            let config = &self.config.slots[slot];
-            if config.replacement == 0 || config.rebuilt.len() < zones {
-                continue;
-            }
-            replaced.push(self.device_of(config.member));
-            self.config.slots[slot].member = config.replacement;
-            self.config.slots[slot].replacement = 0;
-            self.config.slots[slot].rebuilt = Extents::default();
+    pub fn promote(&mut self) -> Result<()> {
+        let members = self.writer.members_mut();
+        let zones = members.layout().zones();
+        let is_complete = |slot: &SlotConfig| slot.replacement != 0 && slot.rebuilt.len() >= zones;
+        let slots = &members.config().slots;
+        let complete: Vec<usize> = (0..slots.len()).filter(|slot| is_complete(&slots[*slot])).collect();
+        if complete.is_empty() {
+            return Ok(());
         }
-        if !replaced.is_empty() {
-            self.save_config()?;
-        }
-        for old in replaced.into_iter().flatten() {
-            // The old member is stale from now on.
-            self.devices[old].failed = true;
-            self.records.forget(old);
-        }
+        let replaced: Vec<Option<usize>> =
+            complete.into_iter().map(|slot| members.promote_replacement(slot)).collect();
+        members.save_config()?;
+        replaced.into_iter().flatten().for_each(|old| members.retire_device(old));
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use super::rebuild::MemberRebuild;
 use crate::geometry::{ArrayLayout, BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
 use crate::test_array::{SHAPES, TestArray, ZONES};
@@ -74,19 +75,20 @@ fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
         tested.array().replace(slot, &file, false).unwrap();
     }
     let array = tested.array();
-    array.config.layout = ArrayLayout { rows: 100 * ZONE_ROWS, ..array.config.layout };
-    array.config.slots[0].rebuilt.insert(0..40);
-    assert_eq!(array.next_zone(), Some(40));
-    array.recent_zones.extend([20, 70, 60]);
-    assert_eq!(array.next_zone(), Some(60));
-    array.config.slots[1].rebuilt.insert(60..61);
-    assert_eq!(array.next_zone(), Some(70));
-    array.recent_zones.clear();
-    array.config.slots[1].rebuilt.insert(40..50);
-    array.config.slots[0].rebuilt.insert(60..61);
-    assert_eq!(array.next_zone(), Some(50));
-    array.config.slots[0].rebuilt.insert(0..100);
-    assert_eq!(array.next_zone(), Some(0));
+    array.members_mut().config_mut().layout =
+        ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config().layout };
+    array.members_mut().config_mut().slots[0].rebuilt.insert(0..40);
+    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(40));
+    array.row_writer().recent_zones_mut().extend([20, 70, 60]);
+    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(60));
+    array.members_mut().config_mut().slots[1].rebuilt.insert(60..61);
+    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(70));
+    array.row_writer().recent_zones_mut().clear();
+    array.members_mut().config_mut().slots[1].rebuilt.insert(40..50);
+    array.members_mut().config_mut().slots[0].rebuilt.insert(60..61);
+    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(50));
+    array.members_mut().config_mut().slots[0].rebuilt.insert(0..100);
+    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(0));
 }
 
 #[test]
@@ -202,14 +204,14 @@ fn damage_exceeding_the_parity_is_reported_and_left_unchanged() {
 /// Changes the content of a cell, and writes a matching record.
 fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
     let array = tested.array();
-    let state = array.row_state(row);
+    let state = array.row_writer().rows_mut().row_state(row);
     let CellState::Written(old) = state.cells[cell] else { panic!("written") };
     let block = [0x3C; BLOCK];
-    let stored = array.config.layout.stored_cell(cell);
-    let record = BlockRecord::new(array.config.array, row, stored, old.generation.get(), old.tags, &block);
-    let device = array.sources(array.config.layout.slot(row, cell), row).next().unwrap();
-    array.write_cell(device, row, RecordSlot::Written(record), &block).unwrap();
-    array.write_records(device, row / ZONE_ROWS).unwrap();
+    let stored = array.members().layout().stored_cell(cell);
+    let record =
+        BlockRecord::new(array.members().config().array, row, stored, old.generation.get(), old.tags, &block);
+    let device = array.members().sources(array.members().layout().slot(row, cell), row).next().unwrap();
+    array.row_writer().rows_mut().rewrite_cell(device, row, RecordSlot::Written(record), &block).unwrap();
 }
 
 #[test]
@@ -220,7 +222,7 @@ fn inconsistent_blocks_are_reported_and_only_parity_is_corrected() {
         let batch = (0..blocks).map(|block| (block, block * 3 + 1)).collect();
         tested.write(&batch).unwrap();
         let columns = tested.array().layout().data_columns();
-        let parities = tested.array().code.parities();
+        let parities = tested.array().members().code().parities();
         falsify(&mut tested, 1, 0);
         let report = tested.array().scrub().unwrap();
         let expected = (parities > 1).then(|| tested.array().layout().slot(1, 0));

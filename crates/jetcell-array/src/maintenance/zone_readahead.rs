@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::array::{Array, InFlightTransfers};
+use crate::array::{InFlightTransfers, LoadMeter, RowStore};
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::RowState;
 
@@ -10,33 +10,33 @@ use crate::integrity::RowState;
 pub(super) type ZoneStates = Vec<(u64, RowState)>;
 
 /// Function that returns which cells of a row are needed.
-type NeededCells<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
+type NeededCells<'n> = Box<dyn Fn(&mut RowStore, u64, &RowState) -> Vec<usize> + 'n>;
 
 /// A sequence of zones that always reads one zone ahead.
 pub(super) struct ZoneReadahead<'n> {
     /// Rows that have not been read yet.
     rest: Range<u64>,
     needed_cells: NeededCells<'n>,
+    load: LoadMeter,
     in_flight: Option<(ZoneStates, InFlightTransfers)>,
 }
 
-impl Array {
-    /// Starts to read the needed cells of rows, which are in ascending order.
-    pub(super) fn zone_readahead<'n>(
-        &mut self,
+impl<'n> ZoneReadahead<'n> {
+    /// Starts to read the needed cells of rows, which are in ascending order. Stops when an operation of `load` waits.
+    pub fn new(
+        store: &mut RowStore,
+        load: &LoadMeter,
         rows: Range<u64>,
-        needed: impl Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n,
+        needed: impl Fn(&mut RowStore, u64, &RowState) -> Vec<usize> + 'n,
     ) -> ZoneReadahead<'n> {
-        let needed: NeededCells<'n> = Box::new(needed);
-        self.load_records_of_rows(rows.clone());
-        let mut ahead = ZoneReadahead { rest: rows, needed_cells: needed, in_flight: None };
-        ahead.in_flight = ahead.start(self);
+        let needed_cells: NeededCells<'n> = Box::new(needed);
+        store.members_mut().load_records_of_rows(rows.clone());
+        let mut ahead = ZoneReadahead { rest: rows, needed_cells, load: load.clone(), in_flight: None };
+        ahead.in_flight = ahead.start(store);
         ahead
     }
-}
 
-impl ZoneReadahead<'_> {
-    fn start(&mut self, array: &mut Array) -> Option<(ZoneStates, InFlightTransfers)> {
+    fn start(&mut self, store: &mut RowStore) -> Option<(ZoneStates, InFlightTransfers)> {
         if self.rest.is_empty() {
             return None;
         }
@@ -44,25 +44,25 @@ impl ZoneReadahead<'_> {
         let mut states = vec![];
         let mut places = vec![];
         for row in self.rest.start..end {
-            let state = array.row_state(row);
-            let cells = (self.needed_cells)(array, row, &state);
-            places.extend(array.block_locations(row, &state, &cells));
+            let state = store.row_state(row);
+            let cells = (self.needed_cells)(store, row, &state);
+            places.extend(store.block_locations(row, &state, &cells));
             states.push((row, state));
         }
         self.rest.start = end;
-        Some((states, array.start_fetch(places)))
+        Some((states, store.start_fetch(places)))
     }
 
     /// Returns the rows of the next zone. Their blocks remain in memory until the next call. Returns `None` after the
     /// current zone if an operation of the load is waiting for the array. How long a zone takes is known only
     /// afterwards, because empty zones take almost no time.
-    pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
+    pub fn next(&mut self, store: &mut RowStore) -> Option<ZoneStates> {
         let (states, reads) = self.in_flight.take()?;
-        if array.load_meter().operations_in_progress() > 0 {
+        if self.load.operations_in_progress() > 0 {
             self.rest.end = self.rest.start;
         }
-        self.in_flight = self.start(array);
-        array.finish_fetch(reads);
+        self.in_flight = self.start(store);
+        store.finish_fetch(reads);
         Some(states)
     }
 

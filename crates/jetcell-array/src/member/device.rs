@@ -265,18 +265,6 @@ impl MemberDevice {
         (self.layout.journal(sequence), buffer)
     }
 
-    /// Writes a commit to its journal slot. The commit is durable after [`MemberDevice::sync`].
-    pub fn write_journal(
-        &mut self,
-        array: u128,
-        sequence: u64,
-        participants: &[MemberId],
-        images: &[JournalImage<'_>],
-    ) -> Result<()> {
-        let (offset, buffer) = self.encode_journal(array, sequence, participants, images, IoBuffer::zeroed);
-        self.write(offset, &buffer, IoReason::LogWrite)
-    }
-
     /// Returns the complete commits in the journal, with their intact images in entry order.
     pub fn read_journal(&self, array: u128) -> Vec<(JournalHeader, Vec<Option<IoBuffer>>)> {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{
-    Array, ArrayError, ArrayRefusal, LoadMeter, LunVolume, SharedLunVolume, Volume, WriteLogOptions,
-};
+use jetcell_array::{Array, ArrayError, ArrayRefusal, LoadMeter};
+use jetcell_luns::{LunVolume, SharedLunVolume, Volume, WriteLogOptions};
 use jetcell_vfs::Vfs;
 
 use super::operation_context::{ArrayGuard, ArrayOwner};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use jetcell_array::{BLOCK, CleaningProgress, LunVolume, WriteLogOptions, check_lun_name};
+use jetcell_array::BLOCK;
 use jetcell_input::number::human_bytes;
+use jetcell_luns::{CleaningProgress, LunVolume, WriteLogOptions, check_lun_name};
 use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

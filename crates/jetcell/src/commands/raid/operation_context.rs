@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, ArrayRefusal, LunVolume};
+use jetcell_array::{Array, ArrayError, ArrayRefusal};
 use jetcell_backup::TransferControl;
+use jetcell_luns::LunVolume;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

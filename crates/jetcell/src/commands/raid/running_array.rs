@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono::{Local, SecondsFormat};
 use clap::Args;
 use jetcell_array::{
-    Array, ArrayError, ArrayExamination, ArrayRefusal, ArrayState, ArrayStatus, AssembleOptions, LunVolume,
-    MemberState,
+    Array, ArrayError, ArrayExamination, ArrayRefusal, ArrayState, ArrayStatus, AssembleOptions, MemberState,
 };
+use jetcell_luns::LunVolume;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::{Value, json};

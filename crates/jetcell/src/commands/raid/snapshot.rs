@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Local, SecondsFormat};
 use clap::{Args, Subcommand};
-use jetcell_array::LunVolume;
+use jetcell_luns::LunVolume;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLunVolume, Volume};
+use jetcell_array::ArrayError;
 use jetcell_host::Cancellation;
+use jetcell_luns::{HostWriteCounters, LunVolume, SharedLunVolume, Volume};
 use jetcell_vfs::{Vfs, create_private_directory};
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::ArrayCounters;

@@ -1,0 +1,6 @@
+//! Reads for callers.
+
+mod block_reader;
+
+pub use self::block_reader::BlockReadAhead;
+pub(in crate::array) use self::block_reader::BlockReader;
