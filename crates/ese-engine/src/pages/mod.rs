@@ -11,6 +11,7 @@ pub(crate) mod group;
 mod group_tests;
 mod latched;
 pub(crate) mod merge;
+pub(crate) mod merge_type;
 pub(crate) mod page_move;
 mod record_ranges;
 pub(crate) mod scrub;

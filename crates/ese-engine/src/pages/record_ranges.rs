@@ -9,7 +9,7 @@ use std::ops::Range;
 use ese_format::log::record::{EmptyTree, LogRecord};
 use ese_format::{DbTime, PageNumber};
 
-use super::merge::merge_type;
+use super::merge_type;
 
 /// Value that a record stores as the database time of an absent page. ESE: `dbtimeInvalid`.
 pub(crate) const NO_TIME: DbTime = DbTime(u64::MAX);
