@@ -129,7 +129,7 @@ pub enum RaidCommand {
     Destroy(RaidDestroyArgs),
     /// Measure an array, or a LUN on it, and compare it with plain files
     Bench(bench::RaidBenchArgs),
-    /// Measure layouts of simulated disks under load, and compare them with figures published in 2008
+    /// Measure layouts of simulated disks under load
     Simulate(RaidSimulateArgs),
     /// Calculate the probability that an array loses data during its service life
     Reliability(Box<RaidReliabilityArgs>),
