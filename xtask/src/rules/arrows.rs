@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
 /// view of ARCHITECTURE.md shows the same dependencies.
-const ARROWS: [(&str, &[&str], &[&str]); 28] = [
+const ARROWS: [(&str, &[&str], &[&str]); 29] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
@@ -22,6 +22,20 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
         "jetcell-simulated-drives",
         &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
         &["jetcell-array"],
+    ),
+    (
+        "jetcell-array-service",
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "jetcell-sync",
+            "jetcell-vfs",
+            "jetcell-array",
+            "jetcell-nbd",
+            "jetcell-disk-simulation",
+            "jetcell-simulated-drives",
+        ],
+        &[],
     ),
     (
         "jetcell-remote",
@@ -99,6 +113,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
             "ese-format",
             "jetcell-vfs",
             "jetcell-array",
+            "jetcell-array-service",
             "ese-engine",
             "ese-check",
             "jetcell-backup",
@@ -108,14 +123,12 @@ const ARROWS: [(&str, &[&str], &[&str]); 28] = [
             "jetcell-fleet",
             "jetcell-durability",
             "jetcell-lab",
-            "jetcell-nbd",
             "jetcell-workload",
             "jetcell-remote",
             "jetcell-report",
             "jetcell-raid-models",
             "jetcell-power",
             "jetcell-disk-simulation",
-            "jetcell-simulated-drives",
             "jetcell-sizing",
         ],
         &["testkit"],
