@@ -99,12 +99,6 @@ impl ModuleTree {
         imports
     }
 
-    /// Returns true if one of two modules is nested in the other.
-    pub fn is_within(&self, one: usize, other: usize) -> bool {
-        let (one, other) = (&self.modules[one].path, &self.modules[other].path);
-        one.starts_with(other) || other.starts_with(one)
-    }
-
     /// Returns the module that defines the item at a path in module `from`; `None` if the item is defined in another
     /// crate.
     fn resolve(&self, from: usize, path: &[String], steps: usize) -> Option<usize> {
