@@ -153,7 +153,9 @@ impl<E: Advise> From<E> for CommandError {
 
 impl From<Box<dyn Error + Send + Sync>> for CommandError {
     fn from(error: Box<dyn Error + Send + Sync>) -> CommandError {
-        CommandError::from_error(anyhow::Error::from_boxed(error), None, None)
+        // anyhow hides the type of the boxed error.
+        let advice = os_advice(&*error).map(Cow::Borrowed);
+        CommandError::from_error(anyhow::Error::from_boxed(error), None, advice)
     }
 }
 
