@@ -119,6 +119,13 @@ pub struct LayoutResults {
     pub timeline: Timeline,
 }
 
+impl LayoutResults {
+    /// Returns the results of the layout in a state.
+    pub fn in_state(&self, state: SimulatedState) -> Option<&ArrayStateResults> {
+        self.states.iter().find(|results| results.state == state)
+    }
+}
+
 /// The cost of host writes to a simulated write-anywhere volume as it ages.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteAnywhereWriteCost {

@@ -17,7 +17,6 @@
 //! | `engine` | events in simulated time |
 //! | [`timeline`] | the loss and rebuild of a drive, second by second |
 //! | [`experiment`] | runs of all layouts and states |
-//! | [`published`] | the paper's figures |
 //!
 //! The result of a run depends only on its configuration and seed.
 
@@ -37,7 +36,6 @@ pub mod drive_figures;
 mod engine;
 pub mod experiment;
 mod in_place;
-pub mod published;
 mod simulated_logs;
 pub mod timeline;
 pub mod write_anywhere;

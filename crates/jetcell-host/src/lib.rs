@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod cancellation;
+#[cfg(feature = "events")]
+mod event_lines;
 #[cfg(feature = "evidence")]
 mod evidence;
 #[cfg(feature = "interrupt")]
@@ -24,6 +26,8 @@ mod thread_limit;
 mod unsuitable_storage;
 
 pub use cancellation::Cancellation;
+#[cfg(feature = "events")]
+pub use event_lines::{EVENT_FILE, EventLines};
 #[cfg(feature = "evidence")]
 pub use evidence::{BuildInfo, Evidence};
 #[cfg(feature = "interrupt")]

@@ -9,30 +9,19 @@
 //!
 //! `id` and `category` are those of ESE. Test events have neither, and some copy events have no `id`.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use chrono::{DateTime, Local, SecondsFormat, TimeZone};
 use ese_engine::{Event, EventSink, EventValue};
-use jetcell_vfs::OutputFile;
-use parking_lot::Mutex;
+pub use jetcell_host::EVENT_FILE;
+use jetcell_host::EventLines;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Name of the event file.
-pub const EVENT_FILE: &str = "events.jsonl";
-
-/// A file in a directory to which events are written. Clones refer to the same file.
+/// An [`EventLines`] file that also receives the events of the engine. Clones refer to the same file.
 #[derive(Clone)]
-pub struct EventFile(Arc<Mutex<EventFileState>>);
-
-struct EventFileState {
-    file: OutputFile,
-    /// Error that stopped writing, or `None` while writing still works.
-    failed: Option<String>,
-}
+pub struct EventFile(EventLines);
 
 /// Engine event as it appears on a line of the file.
 #[derive(Serialize)]
@@ -55,30 +44,17 @@ impl EventFile {
     /// # Errors
     /// The file cannot be created.
     pub fn open(directory: &Path, append: bool) -> io::Result<EventFile> {
-        let path = directory.join(EVENT_FILE);
-        let mut file = if append { OutputFile::append(&path)? } else { OutputFile::create(&path)? };
-        if append && has_incomplete_last_line(&path)? {
-            file.write_all(b"\n")?;
-        }
-        Ok(EventFile(Arc::new(Mutex::new(EventFileState { file, failed: None }))))
+        EventLines::open(directory, append).map(EventFile)
     }
 
     /// Appends a line. After a failure, further lines are dropped instead of stopping the run.
     pub fn add(&self, line: &impl Serialize) {
-        let mut inner = self.0.lock();
-        if inner.failed.is_some() {
-            return;
-        }
-        let written = jetcell_input::json_line(line).map_err(io::Error::from).and_then(|mut line| {
-            line.push('\n');
-            inner.file.write_all(line.as_bytes())
-        });
-        inner.failed = written.err().map(|error| error.to_string());
+        self.0.add(line);
     }
 
     /// Returns why events are missing from the file, or `None` if the file is complete.
     pub fn failure(&self) -> Option<String> {
-        self.0.lock().failed.clone()
+        self.0.failure()
     }
 }
 
@@ -103,18 +79,6 @@ impl EventSink for EventFile {
             parameters: named.collect(),
         });
     }
-}
-
-/// Returns true if the last line of the file is incomplete, for example because a process was killed while writing
-/// it.
-fn has_incomplete_last_line(path: &Path) -> io::Result<bool> {
-    let mut file = File::open(path)?;
-    let mut last = [b'\n'];
-    if file.metadata()?.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    Ok(last != *b"\n")
 }
 
 /// Formats a time as it appears in results and events.

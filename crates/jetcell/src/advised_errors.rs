@@ -90,7 +90,7 @@ advised!(
 );
 
 #[cfg(feature = "arrays")]
-advised!(jetcell_array::ArrayError, jetcell_disk_simulation::InvalidConfig);
+advised!(jetcell_array::ArrayError, jetcell_array_service::Error, jetcell_disk_simulation::InvalidConfig);
 #[cfg(any(feature = "arrays", feature = "sizing"))]
 advised!(jetcell_raid_models::Error);
 #[cfg(feature = "sizing")]

@@ -181,7 +181,6 @@ impl<T, E: Into<CommandError>> CommandContext<T> for Result<T, E> {
 impl Advise for io::Error {}
 impl Advise for Arc<io::Error> {}
 impl Advise for serde_json::Error {}
-impl Advise for toml::ser::Error {}
 impl Advise for InterruptError {}
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. A member comes
 /// after these members in the list of crates in ARCHITECTURE.md.
-const ARROWS: [(&str, &[&str], &[&str]); 29] = [
+const ARROWS: [(&str, &[&str], &[&str]); 30] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &["testkit"]),
@@ -23,6 +23,21 @@ const ARROWS: [(&str, &[&str], &[&str]); 29] = [
         "jetcell-simulated-drives",
         &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
         &["jetcell-array"],
+    ),
+    (
+        "jetcell-array-service",
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "jetcell-sync",
+            "jetcell-vfs",
+            "jetcell-array",
+            "jetcell-luns",
+            "jetcell-nbd",
+            "jetcell-disk-simulation",
+            "jetcell-simulated-drives",
+        ],
+        &[],
     ),
     (
         "jetcell-remote",
@@ -100,7 +115,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 29] = [
             "ese-format",
             "jetcell-vfs",
             "jetcell-array",
-            "jetcell-luns",
+            "jetcell-array-service",
             "ese-engine",
             "ese-check",
             "jetcell-backup",
@@ -110,14 +125,12 @@ const ARROWS: [(&str, &[&str], &[&str]); 29] = [
             "jetcell-fleet",
             "jetcell-durability",
             "jetcell-lab",
-            "jetcell-nbd",
             "jetcell-workload",
             "jetcell-remote",
             "jetcell-report",
             "jetcell-raid-models",
             "jetcell-power",
             "jetcell-disk-simulation",
-            "jetcell-simulated-drives",
             "jetcell-sizing",
         ],
         &["testkit"],

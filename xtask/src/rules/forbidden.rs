@@ -24,13 +24,14 @@ const LOCK_APIS: [&str; 8] = [
 ];
 
 /// Crates, and the paths that their code must not contain.
-const FORBIDDEN: [(&str, &[&[&str]]); 12] = [
+const FORBIDDEN: [(&str, &[&[&str]]); 13] = [
     ("ese-format", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-engine", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
     ("ese-check", &[&FILE_APIS]),
     ("jetcell-dump", &[&FILE_APIS, &CLOCK_APIS]),
     ("jetcell-host", &[&LOCK_APIS]),
     ("jetcell-vfs", &[&LOCK_APIS]),
+    ("jetcell-array-service", &[&READ_APIS]),
     ("jetcell-fleet", &[&READ_APIS]),
     ("jetcell-durability", &[&READ_APIS]),
     ("jetcell-lab", &[&READ_APIS]),

@@ -15,7 +15,7 @@ const REPEATED: [&str; 3] = ["Config", "Error", "Result"];
 
 /// Pairs of files of which a build compiles only one, so both define the same types.
 const ALTERNATIVES: [[&str; 2]; 4] = [
-    ["commands/test/array_volumes.rs", "commands/test/no_arrays.rs"],
+    ["jetcell-array-service/src/volumes/mod.rs", "shared/no_arrays.rs"],
     ["live/no_screen.rs", "live/screen.rs"],
     ["src/native.rs", "src/shuttle/time.rs"],
     ["tls/absent.rs", "tls/secured.rs"],

@@ -1,5 +1,9 @@
 //! Options and steps that several commands share.
 
+#[cfg(feature = "arrays")]
+pub mod array_environment;
+#[cfg_attr(not(feature = "arrays"), path = "no_arrays.rs")]
+pub mod array_volumes;
 pub mod empty_directory;
 pub mod files;
 #[cfg(feature = "lab")]

@@ -39,22 +39,24 @@ fn short(cell: &CellDirectory) -> String {
 }
 
 #[test]
-fn a_simulated_experiment_is_compared_with_published_figures() {
+fn a_simulated_experiment_prints_tables_and_charts() {
     let cell = CellDirectory::new();
     let short = short(&cell);
     cell.write("short.toml", &short);
     let words = ["simulate", "--config", "short.toml", "--html", "page.html", "--markdown", "page.md"];
     let text = ended(&cell, &words);
     let markdown = std::fs::read_to_string(cell.path("page.md")).unwrap();
-    for what in ["RAID-DP write-anywhere (14+2), rebuilding twice", "RAID 10, after", "9.70", "26.51"] {
+    for what in ["RAID-DP write-anywhere (14+2), rebuilding twice", "RAID 10, after"] {
         assert!(text.contains(what) && markdown.contains(what), "{what}: {text}");
     }
-    for what in ["read latency, ms (table 5)", "RAID 6, degraded", "log write ms"] {
+    for what in ["RAID 6 (7+2), degraded", "log write ms"] {
         assert!(text.contains(what), "{what}: {text}");
     }
     let page = std::fs::read_to_string(cell.path("page.html")).unwrap();
     assert_eq!((page.matches("<svg").count(), page.matches("</html>").count()), (5, 1));
-    for what in ["class=\"readout\"", "the rebuild begins", "Progress of the rebuild", "RAID 6, degraded"] {
+    for what in
+        ["class=\"readout\"", "the rebuild begins", "Progress of the rebuild", "RAID 6 (7+2), degraded"]
+    {
         assert!(page.contains(what), "{what}");
     }
     for (from, to, what) in [
@@ -80,8 +82,6 @@ fn a_simulated_rebuild_contributes_to_the_layout_risk() {
     let ratio =
         |layout: usize| value["layouts"][layout]["states"][0]["disk_writes_per_host_write"].as_f64().unwrap();
     assert!(ratio(2) < 1.0 && (ratio(1) - 3.0).abs() < 0.1 && (ratio(0) - 2.0).abs() < 0.1);
-    assert_eq!(value["published"].as_array().unwrap().len(), 9);
-    assert_eq!(value["table_8"].as_array().unwrap().len(), 12, "four words for each of three levels");
     let seconds = |layout: usize| value["layouts"][layout]["timeline"]["seconds"].as_array().unwrap().clone();
     let last = |layout: usize| seconds(layout).last().unwrap()["rebuilt_share"].as_f64().unwrap();
     assert!((0..3).all(|layout| (last(layout) - 1.0).abs() < 1e-9), "each rebuild ends");

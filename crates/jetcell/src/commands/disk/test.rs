@@ -21,9 +21,9 @@ use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use crate::commands::test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::shared::array_volumes::{mount_arrays, resolve_array_directories};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::json::json;
 use crate::shared::result_directory::store;
@@ -212,7 +212,7 @@ impl MeasurementOptions {
         cancel_on_signals(&cancel)?;
         let mut paths = targets.to_vec();
         let arrays = resolve_array_directories(&mut paths)?;
-        let volumes = ArrayVolumes::mount(arrays)?;
+        let volumes = mount_arrays(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
         let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
         let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));

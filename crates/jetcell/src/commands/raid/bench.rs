@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_array_service::{ArrayDirectory, is_array};
 use jetcell_lab::drive::{TestTarget, WritePermission};
 use jetcell_vfs::parent_directory;
 
-use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
 use crate::outcome::{CommandError, CommandResult};
 
@@ -54,7 +54,7 @@ impl RaidBenchArgs {
 /// Returns the directory of the first member.
 fn first_member(array: &Path) -> CommandResult<PathBuf> {
     let parent = parent_directory(array);
-    let directory = if super::is_array(array) || !super::is_array(parent) {
+    let directory = if is_array(array) || !is_array(parent) {
         ArrayDirectory::open(array)?
     } else {
         ArrayDirectory::open(parent)?

@@ -1,23 +1,18 @@
 //! `jetcell raid create`: creates an array.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel};
+use jetcell_array::RaidLevel;
+use jetcell_array_service::{CreatedArray, NewArray};
 use jetcell_input::Printable;
 use jetcell_input::number::human_bytes;
-use jetcell_workload::EventFile;
-use jetcell_workload::units::ByteSize;
+use jetcell_input::quantity::ByteSize;
 use serde_json::json;
 
-use super::array_directory::ArrayDirectory;
-use super::member_file::{CreatedMemberFiles, shared_devices};
-use super::running_array::{ArrayEventSeverity, add_event};
-use super::simulated_drive::SimulatedDriveOptions;
 use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{absolute, vfs};
+use crate::outcome::{CommandOutcome, CommandResult};
+use crate::shared::array_environment::array_environment;
 
 const EXAMPLES: &str = "\
 Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16 data
@@ -75,85 +70,30 @@ pub struct RaidCreateArgs {
 }
 
 impl RaidCreateArgs {
-    pub fn create(&self) -> CommandResult {
-        ArrayDirectory::refuse_used(&self.array)?;
-        let absolute_paths =
-            |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
-        let (members, spares) = (absolute_paths(&self.members)?, absolute_paths(&self.spares)?);
-        let all = [members.clone(), spares.clone()].concat();
-        let drive =
-            self.simulate_drive.as_ref().map(|name| SimulatedDriveOptions::new(name, self.time_scale));
-        let drive = drive.transpose()?;
-        drive.as_ref().map_or(Ok(()), |drive| drive.check_size(self.size))?;
-        let vfs = vfs()?;
-        let files =
-            CreatedMemberFiles::create_missing(&*vfs, &all, self.size.map(|size| size.0), drive.is_some())?;
-        let options = CreateArrayOptions {
-            chunk: self.chunk_blocks()?,
+    pub fn create(self) -> CommandResult {
+        let RaidCreateArgs { array, level, json, .. } = self;
+        let new = NewArray {
+            directory: array.clone(),
+            level,
+            members: self.members,
+            spares: self.spares,
+            size: self.size,
+            chunk: self.chunk,
+            simulated_drive: self.simulate_drive.map(|drive| (drive, self.time_scale)),
             force: self.force,
-            ..CreateArrayOptions::new(self.level, random_id()?)
         };
-        Array::create(&*vfs, &members, &options)?;
-        let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
-        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force))?;
-        let (bytes, id) = (array.layout().bytes(), options.id);
-        array.close()?;
-        // The directory is claimed only at this point, because a refused command must not change anything. Another
-        // process may have created an array in the directory in the meantime.
-        let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {
-            // The original error is reported, so a failure of the erasure is ignored.
-            let _ = Array::erase(&*vfs, id, &all);
-        })?;
-        let events = EventFile::open(&self.array, true)
-            .context(format_args!("{}: events cannot be written", self.array.display()))?;
-        let (path, members_of_file) = (self.array.clone(), all.clone());
-        let is_simulated = drive.is_some();
-        let directory =
-            ArrayDirectory { path, id, members: members_of_file, write_log: None, simulated_drive: drive };
-        directory.save()?;
-        files.keep();
-        claimed.keep();
-        let (level, count) = (self.level, members.len());
-        let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
-        let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
-        add_event(&events, "array_created", ArrayEventSeverity::Information, &text, figures);
-        if !is_simulated {
-            shared_devices(&all).iter().for_each(|line| console::print_note(line));
-        }
+        let CreatedArray { id, bytes, members, spares } = new.create(&array_environment()?)?;
         console::print_result(
-            self.json,
+            json,
             || {
-                json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+                json!({ "array": array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
                         "members": members, "spares": spares })
             },
             || {
-                format!(
-                    "{}: {level}, {count} members, {}\n",
-                    Printable(self.array.display()),
-                    human_bytes(bytes)
-                )
+                let (shown, count) = (Printable(array.display()), members.len());
+                format!("{shown}: {level}, {count} members, {}\n", human_bytes(bytes))
             },
         );
         Ok(CommandOutcome::Good)
     }
-
-    fn chunk_blocks(&self) -> CommandResult<u32> {
-        let blocks = self.chunk.0 / BLOCK as u64;
-        let fits = self.chunk.0.is_multiple_of(BLOCK as u64) && blocks.is_power_of_two() && blocks <= 64;
-        match u32::try_from(blocks) {
-            Ok(blocks) if fits => Ok(blocks),
-            _ => Err(CommandError::new(format_args!(
-                "--chunk {} must be a power of two from 4KiB to 256KiB",
-                self.chunk
-            ))
-            .advise("correct this value")),
-        }
-    }
-}
-
-fn random_id() -> CommandResult<u128> {
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.context("/dev/urandom")?;
-    Ok(u128::from_le_bytes(bytes).max(1))
 }

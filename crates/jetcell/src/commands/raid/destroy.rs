@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::Array;
+use jetcell_array_service::ArrayDirectory;
 use serde_json::json;
 
-use super::array_directory::ArrayDirectory;
-use super::member_file::is_link_to_file;
 use super::output_options::OutputOptions;
-use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::vfs;
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::array_environment::array_environment;
 
 /// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]
@@ -42,18 +39,7 @@ impl RaidDestroyArgs {
             return Err(CommandError::new(format_args!("{shown}: this would delete all data in the array"))
                 .advise("to continue, add --force"));
         }
-        let vfs = vfs()?;
-        let mut present: Vec<PathBuf> =
-            directory.members.iter().filter(|path| path.exists()).cloned().collect();
-        // A user with write access to a member's directory could have replaced the member with a link to a copy.
-        for link in present.extract_if(.., |path| is_link_to_file(path)) {
-            console::print_note(&format!(
-                "{}: not changed, because it is a link; remove the link",
-                link.display()
-            ));
-        }
-        let erased = Array::erase(&*vfs, directory.id, &present).context(&shown)?;
-        directory.remove().context(&shown)?;
+        let erased = directory.destroy(&array_environment()?)?;
         self.shown.print(
             &json!({ "members": erased }),
             &format!("{shown}: the array was destroyed; {erased} files are no longer members"),

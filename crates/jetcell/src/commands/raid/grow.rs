@@ -3,16 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::MemberPurpose;
-use jetcell_input::number::human_bytes;
-use jetcell_workload::units::ByteSize;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use jetcell_array_service::{ArrayOperation, NewMembers};
+use jetcell_input::quantity::ByteSize;
 
-use super::members::add_members;
-use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
+use super::array_operation::ArrayStartArgs;
 use super::output_options::OutputOptions;
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::outcome::CommandResult;
 
 /// Add members and their space to an array
@@ -28,16 +23,7 @@ Examples:
 Exit code: 0 grown, 2 refused; the array was not changed.")]
 pub struct RaidGrowArgs {
     #[command(flatten)]
-    pub start: ArrayStartOptions,
-    #[command(flatten)]
-    pub add: MemberAddition,
-    #[command(flatten)]
-    pub shown: OutputOptions,
-}
-
-/// Request to add members to an array.
-#[derive(Args, Serialize, Deserialize)]
-pub struct MemberAddition {
+    start: ArrayStartArgs,
     /// Files or block devices of the same size as the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
@@ -47,24 +33,13 @@ pub struct MemberAddition {
     /// Use members that hold data or belong to an array, and destroy their content
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    shown: OutputOptions,
 }
 
-impl MemberAddition {
-    pub fn perform(&self, on: &OperationContext<'_>) -> CommandResult<OperationResult> {
-        let members = self.members.iter().map(|path| on.resolve_path(path)).collect::<Result<Vec<_>, _>>()?;
-        let is_whole = on.with_access(|held| Ok(matches!(held, ArrayGuard::Array(_))))?;
-        add_members(on, MemberPurpose::DataColumns, &members, self.size, self.force)?;
-        let text = format!("The array has grown by {} members.", members.len());
-        on.event("array_grown", ArrayEventSeverity::Information, &text, json!({ "members": members }));
-        let (bytes, slots) = on.with_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
-        let later = match on.concurrent_activity {
-            Some(_) if is_whole => {
-                "; processes that currently use the array see the new space after their next \
-             start"
-            }
-            _ => "",
-        };
-        let text = format!("{}: {slots} slots, {}{later}", on.name, human_bytes(bytes));
-        Ok(OperationResult::success(&json!({ "slots": slots, "bytes": bytes }), &text))
+impl RaidGrowArgs {
+    pub fn run(self) -> CommandResult {
+        let new = NewMembers { files: self.members, size: self.size, force: self.force };
+        self.start.perform(ArrayOperation::Grow(new), self.shown.json)
     }
 }

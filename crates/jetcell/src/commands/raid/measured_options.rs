@@ -6,6 +6,7 @@ use std::path::Path;
 
 use chrono::DateTime;
 use jetcell_array::{ArrayExamination, RaidLevel};
+use jetcell_array_service::{ArrayDirectory, ZONE_BYTES};
 use jetcell_input::number::human_bytes;
 use jetcell_raid_models::units::{Bytes, BytesPerSecond, HOURS_PER_YEAR, Hours, PerHour};
 use jetcell_raid_models::{RaidType, ScrubPolicy};
@@ -13,8 +14,6 @@ use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
 
-use super::array_directory::ArrayDirectory;
-use super::maintenance::ZONE_BYTES;
 use crate::commands::raid::reliability::ReliabilityOptions;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files::vfs;

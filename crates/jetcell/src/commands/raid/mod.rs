@@ -1,49 +1,32 @@
 //! `jetcell raid`: creates, monitors, repairs and destroys arrays, and calculates their reliability.
 
-mod array_directory;
+mod array_operation;
 mod bench;
-mod content;
-mod control;
 mod create;
 mod destroy;
 mod grow;
 mod lun;
-mod maintainer;
 mod maintenance;
 mod measured_options;
-mod member_file;
 mod members;
-mod operation;
-mod operation_commands;
-mod operation_context;
+mod operation_output;
 mod output_options;
 mod reliability;
-mod running_array;
-mod scrub;
 mod serve;
 mod simulate;
-mod simulated_drive;
 mod snapshot;
 mod status;
 
 use clap::Subcommand;
 
-pub use self::array_directory::{ArrayDirectory, is_array};
-pub use self::content::log_options;
-pub use self::control::ControlSocket;
 use self::create::RaidCreateArgs;
 use self::destroy::RaidDestroyArgs;
 use self::grow::RaidGrowArgs;
 use self::lun::LunCommand;
-pub use self::maintainer::{ArrayInUse, ArraySnapshot};
-use self::maintenance::RaidRebuildArgs;
+use self::maintenance::{RaidRebuildArgs, RaidScrubArgs};
 use self::measured_options::MeasuredOptions;
 use self::members::{RaidFailArgs, RaidReplaceArgs, RaidSpareArgs};
-pub use self::operation_context::{ArrayOwner, ConcurrentActivity};
-pub use self::output_options::transfers_json;
 use self::reliability::{RaidReliabilityArgs, ReliabilityOptions};
-pub use self::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions, RunningArray};
-use self::scrub::RaidScrubArgs;
 use self::serve::RaidServeArgs;
 use self::simulate::RaidSimulateArgs;
 use self::snapshot::SnapshotCommand;
@@ -129,7 +112,7 @@ pub enum RaidCommand {
     Destroy(RaidDestroyArgs),
     /// Measure an array, or a LUN on it, and compare it with plain files
     Bench(bench::RaidBenchArgs),
-    /// Measure layouts of simulated disks under load, and compare them with figures published in 2008
+    /// Measure layouts of simulated disks under load
     Simulate(RaidSimulateArgs),
     /// Calculate the probability that an array loses data during its service life
     Reliability(Box<RaidReliabilityArgs>),

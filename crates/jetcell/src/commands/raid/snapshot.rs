@@ -1,16 +1,10 @@
 //! `jetcell raid snapshot`: creates, lists, restores, clones and deletes snapshots of LUNs.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use chrono::{DateTime, Local, SecondsFormat};
 use clap::{Args, Subcommand};
-use jetcell_luns::LunVolume;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use jetcell_array_service::{ArrayOperation, SnapshotChange, SnapshotName};
 
-use super::operation_context::{OperationContext, OperationResult};
+use super::array_operation::ArrayStartArgs;
 use super::output_options::OutputOptions;
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::outcome::{CommandError, CommandResult};
 
 /// Commands for snapshots of LUNs.
@@ -41,33 +35,15 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct SnapshotChangeArgs {
     #[command(flatten)]
-    pub start: ArrayStartOptions,
-    #[command(flatten)]
-    pub name: SnapshotName,
-    #[command(flatten)]
-    pub shown: OutputOptions,
-}
-
-/// Name of a snapshot, together with its LUN.
-#[derive(Args, Serialize, Deserialize)]
-pub struct SnapshotName {
+    start: ArrayStartArgs,
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     lun: String,
     /// Name of the snapshot: letters, digits, and - _ .
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
-}
-
-/// An operation on a snapshot of a LUN.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SnapshotChange {
-    Create,
-    Delete,
-    RollBack,
-    /// Creates a LUN with this name that shares the blocks of the snapshot.
-    Clone(String),
+    #[command(flatten)]
+    shown: OutputOptions,
 }
 
 /// List the snapshots of all LUNs of an array
@@ -79,9 +55,9 @@ Examples:
 Exit code: 0 listed, 2 could not run.")]
 pub struct ListSnapshotsArgs {
     #[command(flatten)]
-    pub start: ArrayStartOptions,
+    start: ArrayStartArgs,
     #[command(flatten)]
-    pub shown: OutputOptions,
+    shown: OutputOptions,
 }
 
 /// Restore the state of a LUN from a snapshot
@@ -95,10 +71,10 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct RollBackSnapshotArgs {
     #[command(flatten)]
-    pub named: SnapshotChangeArgs,
+    named: SnapshotChangeArgs,
     /// Confirm the loss of all later writes
     #[arg(long)]
-    pub force: bool,
+    force: bool,
 }
 
 /// Create a LUN with the content of a snapshot
@@ -112,19 +88,19 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct CloneSnapshotArgs {
     #[command(flatten)]
-    pub named: SnapshotChangeArgs,
+    named: SnapshotChangeArgs,
     /// Name of the new LUN
     #[arg(value_name = "NEW")]
-    pub new: String,
+    new: String,
 }
 
 impl RollBackSnapshotArgs {
     /// Fails unless the operation was confirmed.
-    pub fn check(&self) -> CommandResult<()> {
+    fn check(&self) -> CommandResult<()> {
         if self.force {
             return Ok(());
         }
-        let (array, lun) = (self.named.start.array.display(), &self.named.name.lun);
+        let (array, lun) = (self.named.start.array.display(), &self.named.lun);
         Err(CommandError::new(format_args!(
             "{array}: this would discard all writes to {lun} since the snapshot"
         ))
@@ -132,52 +108,21 @@ impl RollBackSnapshotArgs {
     }
 }
 
-impl SnapshotName {
-    /// Performs the operation, records an event, and returns the result.
-    pub fn perform(
-        &self,
-        on: &OperationContext<'_>,
-        change: &SnapshotChange,
-    ) -> CommandResult<OperationResult> {
-        let SnapshotName { lun, snapshot } = self;
-        let (event, done) = match change {
-            SnapshotChange::Create => ("snapshot_created", "was created".into()),
-            SnapshotChange::Delete => ("snapshot_deleted", "was deleted".into()),
-            SnapshotChange::RollBack => {
-                on.refuse_used_lun(lun)?;
-                ("snapshot_rolled_back", "is the current state of its LUN".into())
+impl SnapshotCommand {
+    pub fn run(self) -> CommandResult {
+        let (named, change) = match self {
+            SnapshotCommand::List(ListSnapshotsArgs { start, shown }) => {
+                return start.perform(ArrayOperation::ListSnapshots, shown.json);
             }
-            SnapshotChange::Clone(new) => ("snapshot_cloned", format!("is shared by the LUN {new}")),
+            SnapshotCommand::Create(named) => (named, SnapshotChange::Create),
+            SnapshotCommand::Delete(named) => (named, SnapshotChange::Delete),
+            SnapshotCommand::Rollback(command) => {
+                command.check()?;
+                (command.named, SnapshotChange::RollBack)
+            }
+            SnapshotCommand::Clone(CloneSnapshotArgs { named, new }) => (named, SnapshotChange::Clone(new)),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        on.with_lun_volume(|volume| match change {
-            SnapshotChange::Create => volume.create_snapshot(lun, snapshot, now),
-            SnapshotChange::Delete => volume.delete_snapshot(lun, snapshot),
-            SnapshotChange::RollBack => volume.roll_back(lun, snapshot),
-            SnapshotChange::Clone(new) => volume.clone_snapshot(lun, snapshot, new),
-        })?;
-        let figures = json!({ "lun": lun, "snapshot": snapshot });
-        let text = format!("Snapshot {snapshot} of {lun} {done}.");
-        on.event(event, ArrayEventSeverity::Information, &text, figures.clone());
-        Ok(OperationResult::success(&figures, &format!("{}: snapshot {snapshot} of {lun} {done}", on.name)))
+        let SnapshotChangeArgs { start, lun, snapshot, shown } = named;
+        start.perform(ArrayOperation::Snapshot(SnapshotName { lun, snapshot }, change), shown.json)
     }
-}
-
-/// Returns one line for each snapshot.
-pub fn list(on: &OperationContext<'_>) -> CommandResult<OperationResult> {
-    let luns = on.with_lun_volume(LunVolume::luns)?;
-    let time_text = |seconds: u64| {
-        let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-        time.map_or_else(String::new, |time| {
-            time.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, false)
-        })
-    };
-    let snapshots = luns.iter().flat_map(|lun| lun.snapshots.iter().map(move |snapshot| (lun, snapshot)));
-    let (mut json, mut text) = (String::new(), String::new());
-    for (lun, snapshot) in snapshots {
-        let (lun, name, created) = (&lun.name, &snapshot.name, time_text(snapshot.created));
-        json += &format!("{}\n", json!({ "lun": lun, "snapshot": name, "created": created }));
-        text += &format!("{lun} {name} {created}\n");
-    }
-    Ok(OperationResult { json, text, is_good: true })
 }

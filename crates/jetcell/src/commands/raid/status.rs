@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ArrayExamination, ArrayState, LifetimeTotals, SlotState, SlotStatus, TransferCounters};
+use jetcell_array_service::{
+    ArrayDirectory, ArrayHealth, SimulatedDriveOptions, describe_exclusion, find_locked_member,
+    transfers_json,
+};
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::TimeSpan;
 use serde_json::{Value, json};
 
-use super::array_directory::{ArrayDirectory, find_locked_member};
-use super::output_options::transfers_json;
-use super::running_array::{describe_exclusion, state_name};
-use super::simulated_drive::SimulatedDriveOptions;
 use crate::console;
 use crate::outcome::{CommandContext, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
@@ -156,7 +156,7 @@ impl StatusSnapshot {
         let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
         json!({
             "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
-            "state": state_name(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
+            "state": ArrayHealth::from(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
             "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,

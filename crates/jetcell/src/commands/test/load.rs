@@ -13,13 +13,13 @@ use jetcell_workload::{
     ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, Verdict, run, with_interrupted_options,
 };
 
-use super::array_volumes::{self, ArrayVolumes};
 use super::kind::StorageTestCommand;
 use super::power_options::PowerOptions;
 use super::workload_options::WorkloadOptions;
 use crate::console;
 use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::shared::array_volumes::{self, array_counters, mount_arrays};
 
 /// A storage test on the command line.
 #[derive(Args)]
@@ -95,11 +95,11 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
             IoInterface::Uring => Backend::Uring,
             IoInterface::Threads => Backend::Threads,
         };
-        let volumes = ArrayVolumes::mount(arrays)?;
+        let volumes = mount_arrays(arrays)?;
         let engine = EseEngine::with_mounts(backend, volumes.mounts())
             .context("could not start the I/O backend")
             .advise("try --io threads")?;
-        let engine = match volumes.counters() {
+        let engine = match array_counters(&volumes) {
             Some(read) => engine.with_array_counters(read),
             None => engine,
         };

@@ -1,7 +1,5 @@
 //! `jetcell test`: tests of storage.
 
-#[cfg_attr(not(feature = "arrays"), path = "no_arrays.rs")]
-pub mod array_volumes;
 mod backup;
 #[cfg(feature = "lab")]
 mod durability;

@@ -1,10 +1,7 @@
-//! `jetcell raid simulate`: runs an experiment in simulated time, and compares the results with published figures.
+//! `jetcell raid simulate`: runs an experiment in simulated time, and prints its figures.
 
 mod drives;
 mod html;
-mod layout_figures;
-mod published;
-mod ratings;
 mod simulation_result;
 mod tables;
 
@@ -115,10 +112,7 @@ impl RaidSimulateArgs {
 }
 
 fn as_json(experiment: &ExperimentResults) -> CommandResult<String> {
-    let mut value = serde_json::to_value(experiment)?;
-    value["published"] = serde_json::to_value(published::comparison(experiment))?;
-    value["table_8"] = serde_json::to_value(ratings::ratings(experiment))?;
-    Ok(format!("{value}\n"))
+    Ok(format!("{}\n", serde_json::to_value(experiment)?))
 }
 
 fn text(experiment: &ExperimentResults) -> String {

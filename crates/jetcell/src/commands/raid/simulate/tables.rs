@@ -9,9 +9,6 @@ use jetcell_input::Align;
 use jetcell_input::number::{decimal, grouped};
 use jetcell_report::ReportTable;
 
-use super::layout_figures::figures;
-use super::{published, ratings};
-
 pub fn title(experiment: &ExperimentResults) -> String {
     let load = &experiment.config.load;
     format!(
@@ -31,7 +28,6 @@ pub fn all_tables(experiment: &ExperimentResults) -> Vec<ReportTable> {
     if !experiment.decay.is_empty() {
         tables.push(decay_table(experiment));
     }
-    tables.extend([ratings::table(experiment), published::table(experiment)]);
     tables
 }
 
@@ -90,14 +86,14 @@ fn states(experiment: &ExperimentResults) -> ReportTable {
 
 fn levels(experiment: &ExperimentResults) -> ReportTable {
     let row = |layout: &LayoutResults| {
-        let degraded = figures(layout, SimulatedState::Normal).zip(figures(layout, SimulatedState::Degraded));
+        let normal = layout.in_state(SimulatedState::Normal);
+        let degraded = normal.zip(layout.in_state(SimulatedState::Degraded));
         let rebuild = layout.timeline.whole_rebuild_seconds;
         vec![
             layout.name.clone(),
             grouped(layout.drives as f64),
             decimal(layout.highest_iops, 1),
-            figures(layout, SimulatedState::Normal)
-                .map_or("-".into(), |normal| decimal(normal.disk_writes_per_host_write, 2)),
+            normal.map_or("-".into(), |normal| decimal(normal.disk_writes_per_host_write, 2)),
             degraded.map_or("-".into(), |(normal, degraded)| {
                 format!("{:+.0} %", (degraded.read_ms / normal.read_ms - 1.0) * 100.0)
             }),

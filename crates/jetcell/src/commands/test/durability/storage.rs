@@ -10,8 +10,8 @@ use jetcell_input::number::human_bytes;
 use jetcell_lab::{LocalSystem, shared_disk};
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 
-use crate::commands::test::array_volumes::{ArrayVolumes, files_of_array, resolve_array_directories};
 use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::shared::array_volumes::{files_of_array, mount_arrays, resolve_array_directories};
 use crate::shared::empty_directory::require_empty;
 
 /// Free space in bytes that the writer may need.
@@ -85,7 +85,7 @@ impl DurabilityTarget {
     /// Opens the storage, runs `work` on it, and shuts it down again.
     pub fn with_storage<T>(&self, work: impl FnOnce(&TestedStorage) -> CommandResult<T>) -> CommandResult<T> {
         let arrays = if self.is_array { vec![self.directory.clone()] } else { Vec::new() };
-        let volumes = ArrayVolumes::mount(arrays)?;
+        let volumes = mount_arrays(arrays)?;
         let storage = files(true).and_then(|direct| {
             let buffered = files(false)?;
             let over = |real: RealVfs| MountedVfs::new(Arc::new(real), volumes.mounts());
@@ -93,7 +93,9 @@ impl DurabilityTarget {
         });
         let done = storage.and_then(|storage| work(&storage));
         let closed = volumes.close();
-        done.and_then(|done| closed.map(|()| done))
+        let done = done?;
+        closed?;
+        Ok(done)
     }
 
     /// Fails if the storage contains files or has too little free space.

@@ -1,0 +1,6 @@
+//! The beginning and the end of an array.
+
+mod create;
+mod destroy;
+
+pub use self::create::{CreatedArray, NewArray};

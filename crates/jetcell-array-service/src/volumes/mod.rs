@@ -1,0 +1,114 @@
+//! Arrays and LUNs that are mounted for tests: databases and logs are stored on them, in the same process. Results and
+//! small state files are stored in the directory of the array, or in a directory below it with the name of the LUN.
+
+mod mounted;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jetcell_host::Cancellation;
+use jetcell_luns::{HostWriteCounters, Volume};
+use jetcell_sync::{Arc, Weak};
+use jetcell_vfs::Vfs;
+
+use self::mounted::{MountedVolume, host_writes};
+use crate::directory::{ArrayDirectory, is_array};
+use crate::environment::ServiceEnvironment;
+use crate::error::Result;
+use crate::running::{ArrayInUse, ArraySnapshot};
+
+/// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
+///
+/// # Errors
+/// The directory does not belong to an array.
+pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>> {
+    let (array, _) = array_and_lun(directory);
+    let found = ArrayDirectory::open(&array)?;
+    let mut all = found.members;
+    all.extend(found.write_log.or_else(|| Some(array.clone())));
+    all.retain(|path| path.exists());
+    Ok(all)
+}
+
+/// The arrays used by a run, and the maintenance that runs concurrently: rebuilds and LUN consistency points.
+pub struct ArrayVolumes {
+    mounted: Vec<MountedVolume>,
+    stop: Cancellation,
+    environment: ServiceEnvironment,
+}
+
+/// Access to the counters of mounted arrays. It does not keep an array in use.
+#[derive(Clone)]
+pub struct WatchedArrays(Vec<(Weak<ArrayInUse>, Vec<Volume>)>);
+
+impl WatchedArrays {
+    /// Returns true if there are no arrays.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the most recent state of each array, and the writes of the test on it.
+    pub fn read(&self) -> impl Iterator<Item = (ArraySnapshot, HostWriteCounters)> {
+        self.0.iter().filter_map(|(used, volumes)| Some((used.upgrade()?.snapshot(), host_writes(volumes))))
+    }
+}
+
+/// Splits a test directory into the array and, if given, one of its LUNs.
+fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
+    let parent = directory.parent().filter(|parent| !is_array(directory) && is_array(parent));
+    let lun = directory.file_name().and_then(|name| name.to_str());
+    match parent.zip(lun) {
+        Some((array, lun)) => (array.to_path_buf(), Some(lun.to_string())),
+        None => (directory.to_path_buf(), None),
+    }
+}
+
+impl ArrayVolumes {
+    /// Starts the arrays. Each directory is that of an array, or its name followed by the name of a LUN. Members that
+    /// need a rebuild, now or later, are rebuilt while the load runs.
+    ///
+    /// # Errors
+    /// An array cannot start, or does not contain what the directory names.
+    pub fn mount(directories: Vec<PathBuf>, environment: &ServiceEnvironment) -> Result<ArrayVolumes> {
+        let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
+        for directory in directories {
+            let (array, lun) = array_and_lun(&directory);
+            luns_of.entry(array).or_default().insert(directory, lun);
+        }
+        let mut volumes =
+            ArrayVolumes { mounted: vec![], stop: Cancellation::default(), environment: environment.clone() };
+        for (array, directories) in luns_of {
+            match MountedVolume::mount(array, directories, &volumes.stop, environment) {
+                Ok(mounted) => volumes.mounted.push(mounted),
+                Err(failure) => {
+                    // The arrays before the failed one have already been started.
+                    volumes.close()?;
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(volumes)
+    }
+
+    /// Returns the volumes with their directories.
+    pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
+        let volumes = self.mounted.iter().flat_map(MountedVolume::volumes);
+        volumes
+            .map(|(directory, volume)| (directory.clone(), Arc::new(volume.clone()) as Arc<dyn Vfs>))
+            .collect()
+    }
+
+    /// Returns access to the counters of the arrays.
+    pub fn watch(&self) -> WatchedArrays {
+        WatchedArrays(self.mounted.iter().map(MountedVolume::watch).collect())
+    }
+
+    /// Shuts the arrays down.
+    ///
+    /// # Errors
+    /// An array failed, or files on it are still in use.
+    pub fn close(self) -> Result<()> {
+        self.stop.cancel();
+        self.mounted.into_iter().try_for_each(|mounted| mounted.close(&self.environment))
+    }
+}

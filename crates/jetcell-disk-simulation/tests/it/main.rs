@@ -1,0 +1,3 @@
+//! Compares simulated experiments with published figures.
+
+mod ns3574;

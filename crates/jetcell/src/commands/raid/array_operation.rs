@@ -1,0 +1,75 @@
+//! Runs one operation on an array and prints the result.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use jetcell_array_service::{
+    ArrayOperation, ArrayStartOptions, OperationControl, OperationProgress, perform,
+};
+use jetcell_backup::{BackupProgress, Cancellation, TransferControl};
+use jetcell_host::cancel_on_signals;
+
+use super::operation_output;
+use crate::console;
+use crate::outcome::{CommandOutcome, CommandResult};
+use crate::shared::array_environment::array_environment;
+use crate::shared::transfer_progress::TransferProgress;
+
+/// Options for starting an array.
+#[derive(Args)]
+pub struct ArrayStartArgs {
+    /// Directory of the array
+    #[arg(value_name = "ARRAY")]
+    pub array: PathBuf,
+    /// Start even if the array was not shut down cleanly and members are missing; the last writes may be lost
+    #[arg(long)]
+    start_degraded: bool,
+}
+
+/// Returns the title of the progress display, or `None` if the operation does not show progress.
+fn progress_title(operation: &ArrayOperation) -> Option<&'static str> {
+    match operation {
+        ArrayOperation::Replace { .. } | ArrayOperation::Rebuild { .. } => Some("Rebuild"),
+        ArrayOperation::Scrub { .. } => Some("Scrub"),
+        _ => None,
+    }
+}
+
+impl ArrayStartArgs {
+    pub fn options(&self) -> ArrayStartOptions {
+        ArrayStartOptions { array: self.array.clone(), start_degraded: self.start_degraded }
+    }
+
+    /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
+    pub fn perform(&self, operation: ArrayOperation, json: bool) -> CommandResult {
+        let cancel = Cancellation::default();
+        let (shown, pace) = match progress_title(&operation) {
+            Some(title) => {
+                cancel_on_signals(&cancel)?;
+                let (shown, pace) = TransferProgress::with_cancel(title, None, cancel);
+                (Some(shown), pace)
+            }
+            None => (None, TransferControl { cancel, ..TransferControl::default() }),
+        };
+        let performed = perform(&self.options(), operation, &array_environment()?, operation_control(pace))?;
+        drop(shown);
+        let name = self.array.display();
+        console::print_result(
+            json,
+            || operation_output::json(&performed.result),
+            || operation_output::text(&performed, name),
+        );
+        Ok(if performed.result.is_good() { CommandOutcome::Good } else { CommandOutcome::Findings })
+    }
+}
+
+fn operation_control(pace: TransferControl) -> OperationControl {
+    let progress = pace.progress.map(|show| {
+        let show = move |OperationProgress { done, total, moved }| {
+            show(BackupProgress { done, total, transferred: moved });
+        };
+        Arc::new(show) as Arc<dyn Fn(OperationProgress) + Send + Sync>
+    });
+    OperationControl { cancel: pace.cancel, progress }
+}

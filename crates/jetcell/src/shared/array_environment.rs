@@ -1,0 +1,14 @@
+//! What the array service uses of this process: its file system and its standard error.
+
+use std::sync::Arc;
+
+use jetcell_array_service::ServiceEnvironment;
+
+use super::files::vfs;
+use crate::console::print_note;
+use crate::outcome::CommandResult;
+
+/// Opens the machine's file system for the array service, whose notes are printed.
+pub fn array_environment() -> CommandResult<ServiceEnvironment> {
+    Ok(ServiceEnvironment { vfs: vfs()?, show_note: Arc::new(print_note) })
+}
