@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_array::{Array, ArrayRefusal};
-use jetcell_luns::LunVolume;
 use jetcell_host::Cancellation;
+use jetcell_luns::LunVolume;
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
