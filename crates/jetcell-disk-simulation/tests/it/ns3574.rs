@@ -127,9 +127,10 @@ fn the_default_experiment_agrees_with_the_paper_where_it_is_expected_to() {
     let anywhere = results(&experiment, "RAID-DP");
     for figure in &paper.figures {
         let found = simulated(anywhere, &figure.name);
-        let agrees = match figure.at_most {
-            true => found < figure.published,
-            false => (found - figure.published).abs() <= figure.tolerance,
+        let agrees = if figure.at_most {
+            found < figure.published
+        } else {
+            (found - figure.published).abs() <= figure.tolerance
         };
         if agrees != figure.agrees {
             wrong.push(format!(
