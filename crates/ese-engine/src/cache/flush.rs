@@ -9,7 +9,7 @@ use jetcell_vfs::IoReason;
 use super::attached_file::AttachedFile;
 use super::write_back::{UnflushedPagePolicy, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
 use super::{AttachedFileId, Cache, PageKey, PinnedPage};
-use crate::{Error, Result};
+use crate::{InstanceFailure, Result};
 
 /// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
@@ -160,7 +160,7 @@ impl Cache {
                 self.shared.check()
             }
             Err(error) => {
-                self.shared.fail(Error::io(attached.file.path(), &error).cause());
+                self.shared.fail(InstanceFailure::io(attached.file.path(), &error));
                 self.shared.check()
             }
         }

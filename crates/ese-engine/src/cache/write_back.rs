@@ -27,7 +27,7 @@ use super::attached_file::AttachedFile;
 use super::cache_inner::CacheInner;
 use super::in_flight::InFlightCounter;
 use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
-use crate::{Error, Result};
+use crate::{InstanceFailure, Result};
 
 /// Number of pages per batch of background writes. Larger batches would not be faster, and reads would have
 /// to wait for them.
@@ -422,7 +422,7 @@ fn completed(
     buffer: IoBuffer,
 ) {
     if let Err(error) = &result {
-        shared.fail(Error::io(attached.file.path(), error).cause());
+        shared.fail(InstanceFailure::io(attached.file.path(), error));
     }
     let count = pages.len();
     for page in pages {

@@ -213,7 +213,7 @@ impl LogStream {
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
-            let failure = InstanceFailure::io(directory.display(), directory, &e);
+            let failure = InstanceFailure::io(directory, &e);
             let _ = self.down.set(failure.clone());
             Error::ReadOnly(failure)
         })

@@ -32,7 +32,7 @@ impl LogStream {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let mut reserves = reserves(&self.options).rev().map(|number| names.reserve(number));
         let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
-            return Err(Error::DiskFull { path: names.next() });
+            return Err(Error::DiskFull { path: names.next(), advice: None });
         };
         let io_error = |e: std::io::Error| Error::io(&reserve, &e);
         vfs.rename(&reserve, &names.next()).map_err(io_error)?;
@@ -73,7 +73,7 @@ impl LogStream {
     pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
         self.restore_reserves();
         if self.state.lock().on_reserves {
-            Err(Error::DiskFull { path: self.options.names.next() })
+            Err(Error::DiskFull { path: self.options.names.next(), advice: None })
         } else {
             Ok(())
         }
