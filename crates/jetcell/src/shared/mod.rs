@@ -2,7 +2,6 @@
 
 pub mod empty_directory;
 pub mod files;
-#[cfg(feature = "lab")]
 pub mod json;
 #[cfg(feature = "lab")]
 pub mod load_turns;
