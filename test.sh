@@ -94,7 +94,6 @@ fi
 phase build build_tests
 phase tests run_tests
 if [ -z "$quick" ]; then
-    phase manual scripts/test-manual.py
     phase features scripts/features.sh --default
     phase python scripts/test-python.sh
     phase concurrency scripts/concurrency.sh

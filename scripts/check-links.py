@@ -32,6 +32,9 @@ def main():
     root = Path(sys.argv[1]).resolve()
     # The page of the whole book for printers has the links of all chapters, relative to their places.
     pages = {path: Page(path) for path in root.rglob("*.html") if path.name not in ("print.html", "404.html", "toc.html")}
+    if not pages:
+        print(f"{root} has no pages", file=sys.stderr)
+        return 1
     broken = 0
     for path, page in sorted(pages.items()):
         for link in page.links:
@@ -43,7 +46,7 @@ def main():
                 target = target / "index.html"
             fragment = unquote(parts.fragment)
             if not target.is_file():
-                reason = "there is no such file"
+                reason = "the file does not exist"
             elif fragment and target in pages and fragment not in pages[target].anchors:
                 reason = "the page has no such anchor"
             else:

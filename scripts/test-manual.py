@@ -7,7 +7,7 @@ Blocks: in each page, every block that begins with ```sh runnable is run by bash
 
 Examples: every example of every `--help` is run in the directory that scripts/manual-examples.toml prepares for its command. An example
 that cannot be run here (it needs a device, another host, hours) is listed there with the reason; its options are checked by
-`--help`. An example that is in neither list fails.
+`--help`. Every other example is run.
 
 Exit code: 0 all succeeded, 1 some failed, 2 could not run.
 """
@@ -95,7 +95,7 @@ def help_text(program, words):
 def examples(program, words=()):
     """All commands with the examples of their --help, in order: pairs of the command's name and its examples."""
     text = help_text(program, words)
-    section = re.search(r"^Examples:\n(.*?)(?:\n\n|\Z)", text, re.S | re.M)
+    section = re.search(r"^Examples:\n((?:[ ].*\n|\n)*)", text + "\n", re.M)
     found = []
     lines = iter(section.group(1).splitlines() if section else [])
     for line in lines:
@@ -148,7 +148,7 @@ class Examples:
     def run(self, program, variables):
         """Runs the examples. Returns how many were run, and which were not, with the reasons."""
         ran, not_run, failures = 0, [], []
-        prepare = "".join(f"export {name}={path}\n" for name, path in variables.items()) + self.setup
+        prepare = exports(variables) + self.setup
         is_fresh = self.section.get("fresh", False)
         with scratch_directory() as base:
             directory = base / "d"
@@ -191,6 +191,11 @@ class scratch_directory:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def exports(variables):
+    """Commands that set variables of a script."""
+    return "".join(f"export {name}={shlex.quote(str(path))}\n" for name, path in variables.items())
+
+
 def unused(found, sections):
     """The parts of manual-examples.toml that no example uses."""
     for command, section in sections.items():
@@ -202,6 +207,9 @@ def unused(found, sections):
             for start in section.get(key, ()):
                 if not any(example.startswith(start) for example in examples_of):
                     yield f"{command}: no example begins with '{start}'"
+        for expression in section.get("replace", ()):
+            if not any(re.search(expression, example) for example in examples_of):
+                yield f"{command}: no example contains '{expression}'"
 
 
 def main():
@@ -234,11 +242,17 @@ def main():
             section = sections.get(command, {})
             section = sections.get(section.get("like"), section)
             if section.get("corpus") and not corpus.is_dir():
+                if os.environ.get("JETCELL_REQUIRE_CORPUS") == "1":
+                    failures.append(f"{command}: the corpus is missing, and JETCELL_REQUIRE_CORPUS is set")
                 skipped.append(("corpus", command, "the corpus of real files is missing"))
                 continue
             tasks.append((command, lambda of=Examples(command, of, section, every): of.run(program, variables)))
+        known = {name for name, _ in tasks} | {name for _, name, _ in skipped}
+        if unknown := sorted(set(options.only) - known):
+            print(f"no page with commands and no command with examples: {', '.join(unknown)}", file=sys.stderr)
+            return 2
         if any(not name.endswith(".md") for name, _ in tasks):
-            run_script(f"export DATA={ROOT}/crates\n{fixtures['setup']}", directory, program)
+            run_script(exports(variables) + fixtures["setup"], directory, program)
         failures += run_tasks(tasks, options.jobs, skipped)
     note_skipped(skipped)
     return 1 if failures else 0
@@ -279,4 +293,8 @@ def note_skipped(skipped):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (Failure, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

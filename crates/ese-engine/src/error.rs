@@ -72,6 +72,8 @@ pub enum Error {
     DiskFull {
         /// File that could not be extended.
         path: PathBuf,
+        /// Advice of the file system, if it has its own.
+        advice: Option<Cow<'static, str>>,
     },
     /// The operating system refused to allocate memory although the cache is below its configured size. Free some
     /// memory and retry, or reopen the instance with a smaller cache. ESE: `JET_errOutOfMemory`.
@@ -209,12 +211,13 @@ pub struct InstanceFailure {
 }
 
 impl InstanceFailure {
-    /// Returns the failure of an operation on the file or directory `path`. `what` names the path or the operation.
-    pub(crate) fn io(what: impl Display, path: &Path, error: &io::Error) -> InstanceFailure {
-        InstanceFailure { what: format!("{what}: {error}"), source: Some(Arc::new(Error::io(path, error))) }
+    /// Returns the failure of an operation on the file or directory `path`.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> InstanceFailure {
+        let what = format!("{}: {error}", path.display());
+        InstanceFailure { what, source: Some(Arc::new(Error::io(path, error))) }
     }
 
-    /// Adds what failed because of this failure.
+    /// Prefixes the failure with the operation that failed because of it.
     pub(crate) fn context(self, context: impl Display) -> InstanceFailure {
         InstanceFailure { what: format!("{context}: {self}"), ..self }
     }
@@ -302,9 +305,10 @@ impl Error {
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Error::File { path, error } => return error.advice(path),
+            Error::DiskFull { advice: Some(advice), .. } => return Some(advice.clone()),
+            Error::DiskFull { advice: None, .. } => "free some space and retry",
             Error::ReadOnly(failure) => return failure.source.as_ref()?.advice(),
             Error::OutOfOrder => "insert the row after the load",
-            Error::DiskFull { .. } => "free some space and retry",
             Error::OutOfMemory { .. } => "use a smaller cache, or raise the memory limit of the process",
             Error::EarlierVersion { .. } => {
                 "open and close the database once with the version that wrote the log"
@@ -322,7 +326,9 @@ impl Error {
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::DiskFull { path, advice: jetcell_vfs::io_error_advice(error) }
+            }
             kind => {
                 let source = match jetcell_vfs::system_error_number(error) {
                     Some(code) => io::Error::from_raw_os_error(code),
@@ -342,6 +348,13 @@ impl Error {
     /// Returns ESE's name for the code that [`Error::jet_code`] returns.
     pub fn jet_name(&self) -> &'static str {
         self.jet().1
+    }
+
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one. Wrong requests and unusable
+    /// files have no number of their own in ESE.
+    pub fn jet_error(&self) -> Option<(i32, &'static str)> {
+        let is_mistake = matches!(self, Error::Usage(_) | Error::File { .. } | Error::NoTable { .. });
+        (!is_mistake).then(|| self.jet())
     }
 
     fn jet(&self) -> (i32, &'static str) {

@@ -378,7 +378,7 @@ impl ArrayError {
     /// Converts the error to one of the file system on the array, whose text includes the advice.
     pub fn into_io_error(self) -> io::Error {
         let kind = match self {
-            ArrayError::Full | ArrayError::Lun(LunError::CatalogueFull) => io::ErrorKind::StorageFull,
+            ArrayError::Full => io::ErrorKind::StorageFull,
             _ => io::ErrorKind::Other,
         };
         let advice = self.advice();

@@ -65,8 +65,7 @@ impl BackupError {
     /// Returns the number and the name of the corresponding ESE error, if ESE has one.
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
-            BackupError::Engine(Error::Usage(_) | Error::File { .. } | Error::NoTable { .. }) => None,
-            BackupError::Engine(error) => Some((error.jet_code(), error.jet_name())),
+            BackupError::Engine(error) => error.jet_error(),
             BackupError::Set(error) => Some(error.jet_error()),
             BackupError::Changed { .. } => Some((-1206, "JET_errDatabaseCorrupted")),
             BackupError::Name(_) | BackupError::Refused(_) | BackupError::Stopped => None,

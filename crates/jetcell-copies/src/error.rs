@@ -277,7 +277,10 @@ impl Refusal {
     /// Returns what the user can do about the error, for example `use --lossy any`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
-            Refusal::DamagedState(_) | Refusal::InvalidField(_) => "reseed the copy with jetcell reseed",
+            Refusal::DamagedState(_)
+            | Refusal::InvalidField(_)
+            | Refusal::DatabaseState(_)
+            | Refusal::StillDirty => "reseed the copy with jetcell reseed",
             Refusal::NewerState(_) => "use the program version that made the copy",
             Refusal::SeedingIncomplete => "repeat the command that started it",
             Refusal::ActivationIncomplete => "repeat jetcell activate to complete it",
@@ -302,8 +305,9 @@ impl Refusal {
             Refusal::ActiveLogMissing(_) => {
                 "restore the log on the active side, or use --lossy to activate the copy"
             }
-            Refusal::DatabaseState(_) | Refusal::StillDirty => "reseed the copy",
-            Refusal::NeedsLogs { .. } => "restore them, or use an older copy of the database",
+            Refusal::NeedsLogs { .. } => {
+                "restore these logs in the directory of the copy, or activate another copy"
+            }
             Refusal::Diverged => "compare them with jetcell copies --with",
             Refusal::NowCopyOf(_) => "follow that side with jetcell replicate",
             Refusal::LogIsALink => "replace the link with the log",
@@ -354,9 +358,9 @@ impl CopyError {
     }
 
     /// Returns the number and the name of the corresponding ESE error, if ESE has one.
-    pub fn jet_code(&self) -> Option<(i32, &'static str)> {
+    pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
-            CopyError::Engine(error) => Some((error.jet_code(), error.jet_name())),
+            CopyError::Engine(error) => error.jet_error(),
             CopyError::Backup(error) => error.jet_error(),
             CopyError::Refused { reason: Refusal::NeedsLogs { .. }, .. } => {
                 Some((-543, "JET_errRequiredLogFilesMissing"))
@@ -372,8 +376,8 @@ impl CopyError {
     /// Returns true if the activation was refused because of the state of this copy or of its connection to the
     /// active side. Another copy may have the logs that this copy lacks.
     ///
-    /// A copy that is being backed up is an obstacle that passes. Another copy is an alternative only if the
-    /// activation must not lose logs, because it could lack more of them.
+    /// A copy that is being backed up can be activated later. If logs may be lost, no other copy is tried instead,
+    /// because it could lack more logs.
     pub fn may_try_another_copy(&self, may_lose_logs: bool) -> bool {
         match self {
             CopyError::LossPossible(_) => true,

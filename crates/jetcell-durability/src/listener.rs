@@ -15,7 +15,7 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// Interval at which the listener checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Number of failed attempts to accept a connection after which the listener gives up. It pauses after each.
+/// Maximum number of failed attempts to accept a connection. The listener pauses after each attempt.
 const MAX_ACCEPT_FAILURES: u32 = 20;
 
 /// Accepts a connection from one durability test writer, and stores its journal.
@@ -40,7 +40,7 @@ impl WitnessListener {
 
     /// Stores the lines of the first writer until the connection is closed or `cancel` is set. A writer whose machine
     /// loses power never closes its connection. Returns the number of lines. `note` is called for each connection that
-    /// could not be accepted, for example because there are no free file descriptors.
+    /// could not be accepted, for example because no file descriptor is free.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written, the peer sends anything other than a journal, or no

@@ -115,7 +115,7 @@ pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<
     Ok(DurabilityVerification {
         schema: 1,
         // A directory in an array has no storage on this machine.
-        evidence: Evidence::collect(journal.begin.storage.iter().map(|_| directory)),
+        evidence: Evidence::collect(journal.begin.storage.is_some().then_some(directory).into_iter()),
         level: journal.begin.level,
         last_acknowledged: journal.last,
         last_unix_ms: journal.last_unix_ms,

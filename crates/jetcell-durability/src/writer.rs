@@ -59,7 +59,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Returns the error of the engine.
+    /// Returns the engine's error, if the engine failed.
     pub fn engine_error(&self) -> Option<&ese_engine::Error> {
         match self {
             WriteError::Engine(error) => Some(error),

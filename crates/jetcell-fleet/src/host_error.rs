@@ -77,7 +77,7 @@ impl HostRefusal {
 
     /// Returns the reason and the advice, for the coordinator.
     pub(crate) fn reason(&self) -> String {
-        with_advice(self, self.advice().or_else(|| os_advice(self).map(Cow::Borrowed)))
+        full_text(self, self.advice())
     }
 }
 
@@ -89,6 +89,11 @@ impl HostTestError {
             HostTestError::Run(error) => error.advice(),
             _ => None,
         };
-        with_advice(self, advice.or_else(|| os_advice(self).map(Cow::Borrowed)))
+        full_text(self, advice)
     }
+}
+
+/// Returns the problem and the advice: that of the error, or else that of the system error below it.
+fn full_text(error: &(dyn std::error::Error + 'static), advice: Option<Cow<'static, str>>) -> String {
+    with_advice(error, advice.or_else(|| os_advice(error).map(Cow::Borrowed)))
 }

@@ -1,4 +1,4 @@
-//! Evidence of where and how a result was obtained, with which others can judge and repeat it.
+//! Evidence that lets others judge and repeat a result: the program, the command line, the machine and the storage.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -66,21 +66,28 @@ fn without_credentials(word: &str) -> String {
 }
 
 /// Replaces the credentials in a part of a word. In a part that does not follow a scheme, only text with a password
-/// counts as credentials.
+/// is treated as credentials. After a path, a comma begins the next address.
 fn masked(part: &str, follows_scheme: bool) -> String {
-    let (authority, path) = part.split_at(part.find('/').unwrap_or(part.len()));
-    let path = match path.split_once(',') {
-        Some((path, next)) => format!("{path},{}", masked(next, false)),
-        None => path.to_string(),
-    };
-    match authority.rsplit_once('@') {
-        Some((user, host)) if follows_scheme || user.contains(':') => {
-            // Names of options and meters, as in `--meter=tasmota=user:password@host`.
-            let is_name = |name: &&str| !follows_scheme && !name.contains([':', ',']);
-            let names = user.split_inclusive('=').take_while(|name| name.ends_with('=') && is_name(name));
-            format!("{}***@{host}{path}", names.collect::<String>())
+    let (mut rest, mut follows_scheme) = (part, follows_scheme);
+    let mut masked = String::new();
+    loop {
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        match authority.rsplit_once('@') {
+            Some((user, host)) if follows_scheme || user.contains(':') => {
+                // Names of options and meters, as in `--meter=tasmota=user:password@host`.
+                let is_name = |name: &&str| !follows_scheme && !name.contains([':', ',']);
+                masked.extend(
+                    user.split_inclusive('=').take_while(|name| name.ends_with('=') && is_name(name)),
+                );
+                masked += "***@";
+                masked += host;
+            }
+            _ => masked += authority,
         }
-        _ => format!("{authority}{path}"),
+        let Some((path, next)) = path.split_once(',') else { return masked + path };
+        masked += path;
+        masked.push(',');
+        (rest, follows_scheme) = (next, false);
     }
 }
 
@@ -106,6 +113,8 @@ mod tests {
         ] {
             assert_eq!(without_credentials(word), expected);
         }
+        let many = "/,".repeat(60_000);
+        assert_eq!(without_credentials(&many), many);
         for unchanged in
             ["nats://host:4222", "/mnt/a@b", "jetcell://host/a@b", "--dir", "me@host:/a", "1=2,3"]
         {

@@ -77,11 +77,9 @@ impl Interrupt {
     /// # Errors
     /// The handler cannot be installed.
     pub fn install(&self) -> Result<(), InterruptError> {
-        let (interrupt, mut last) = (self.clone(), None::<Instant>);
+        let (interrupt, mut filter) = (self.clone(), SignalFilter::default());
         let handler = move || {
-            let now = Instant::now();
-            if is_new_signal(last, now) {
-                last = Some(now);
+            if filter.accept(Instant::now()) {
                 interrupt.press();
             }
         };
@@ -98,9 +96,19 @@ impl Interrupt {
     }
 }
 
-/// Returns true if a signal at `now` is not merged with the last handled signal.
-fn is_new_signal(last: Option<Instant>, now: Instant) -> bool {
-    last.is_none_or(|last| now.duration_since(last) >= SIGNAL_MERGE_INTERVAL)
+/// Merges signals that follow an accepted one within [`SIGNAL_MERGE_INTERVAL`]. A merged signal does not extend the
+/// interval.
+#[derive(Default)]
+struct SignalFilter(Option<Instant>);
+
+impl SignalFilter {
+    fn accept(&mut self, now: Instant) -> bool {
+        let is_new = self.0.is_none_or(|last| now.duration_since(last) >= SIGNAL_MERGE_INTERVAL);
+        if is_new {
+            self.0 = Some(now);
+        }
+        is_new
+    }
 }
 
 /// Ends the process after the actions of [`at_exit`], and removes incomplete output files.

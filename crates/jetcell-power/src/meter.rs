@@ -98,7 +98,7 @@ pub enum MeterKindError {
 }
 
 impl MeterKindError {
-    /// Returns what the user can do about it, for example `use tasmota=http://192.168.1.20`.
+    /// Returns what the user can do about the error, for example `use tasmota=http://192.168.1.20`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(match self {
             MeterKindError::NoAddress(plug) => {

@@ -65,7 +65,7 @@ pub struct UnknownScope {
 pub(crate) const SCOPE_ADVICE: &str = "use drive, enclosure, server or processor";
 
 impl UnknownScope {
-    /// Returns what the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(SCOPE_ADVICE.into())
     }

@@ -52,17 +52,12 @@ impl HostAddress {
     }
 
     fn read(text: &str, scheme: Scheme) -> Result<HostAddress, RemoteError> {
-        let wrong =
-            |error| Err(RemoteError::Address { address: text.to_string(), prefix: scheme.prefix(), error });
+        let refuse = |address, error| Err(RemoteError::Address { address, prefix: scheme.prefix(), error });
+        let wrong = |error| refuse(text.to_string(), error);
         let rest = &text[scheme.prefix().len()..];
         if let Some((_, host)) = rest.rsplit_once('@') {
             // The password must not be printed.
-            let address = format!("{}{host}", scheme.prefix());
-            return Err(RemoteError::Address {
-                address,
-                prefix: scheme.prefix(),
-                error: AddressError::Password,
-            });
+            return refuse(format!("{}{host}", scheme.prefix()), AddressError::Password);
         }
         let Some((host, name)) = rest.split_once('/') else {
             return wrong(AddressError::NoName);

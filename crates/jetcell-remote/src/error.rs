@@ -150,9 +150,6 @@ pub enum UnreachableReason {
     /// The server does not respond to the connection attempt.
     #[error("the connection timed out")]
     TimedOut,
-    /// The server does not respond. Only simulated links report this.
-    #[error("the server did not respond")]
-    NoResponse,
     /// The connection failed.
     #[error("{0}")]
     Io(#[source] Arc<io::Error>),
@@ -170,7 +167,7 @@ pub enum UnreachableReason {
     /// The file was opened through a connection that was lost.
     #[error("the connection that opened the file was lost")]
     EarlierConnection,
-    /// There is no connection.
+    /// The client has not connected yet, or has lost the connection.
     #[error("the client is not connected")]
     NotConnected,
 }
@@ -279,7 +276,6 @@ impl RemoteError {
                 UnreachableReason::Resolve { .. }
                 | UnreachableReason::NoAddress(_)
                 | UnreachableReason::TimedOut
-                | UnreachableReason::NoResponse
                 | UnreachableReason::Io(_),
             ) => "start jetcell serve on that host, or use a different address",
             RemoteError::Unreachable(_)
@@ -292,11 +288,10 @@ impl RemoteError {
     /// Converts the error for callers that use only file operations. The text includes the advice, except for a lost
     /// connection, which the caller reports.
     pub(crate) fn into_io(self) -> io::Error {
-        match self.advice() {
-            Some(advice) if !matches!(self, RemoteError::Unreachable(_)) => {
-                io_error_with_advice(io::ErrorKind::NotConnected, self, Some(advice))
-            }
-            _ => io::Error::new(io::ErrorKind::NotConnected, self),
-        }
+        let advice = match self {
+            RemoteError::Unreachable(_) => None,
+            _ => self.advice(),
+        };
+        io_error_with_advice(io::ErrorKind::NotConnected, self, advice)
     }
 }

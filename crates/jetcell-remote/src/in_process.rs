@@ -37,7 +37,7 @@ impl InProcessConnector {
 impl Connector for InProcessConnector {
     fn connect(&self, _within: Duration) -> Result<ClientStream, RemoteError> {
         if !self.link.can_connect() {
-            return Err(RemoteError::Unreachable(UnreachableReason::NoResponse));
+            return Err(RemoteError::Unreachable(UnreachableReason::TimedOut));
         }
         Ok(ClientStream::without_deadline(Box::new(InProcessStream {
             session: Some(ServerSession::new(&self.exports)),

@@ -190,6 +190,7 @@ impl ReportCell {
     pub fn machine_text(&self) -> String {
         match &self.value {
             CellValue::Figure { value, .. } => with_three_decimals(*value),
+            CellValue::Number(value, Digits::Decimals(_) | Digits::Signed) => with_three_decimals(*value),
             CellValue::Number(value, _) => value.to_string(),
             CellValue::Count(count) | CellValue::Bytes(count) => count.to_string(),
             CellValue::Limit(bound, limit, _) => format!("{} {}", bound.sign(), plain(*limit)),

@@ -35,7 +35,7 @@ pub mod sim;
 mod unfinished_file;
 mod uring;
 
-pub use advised_error::{AdvisedError, io_error_with_advice};
+pub use advised_error::{io_error_advice, io_error_with_advice};
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot, LatencyPrecision};
@@ -59,7 +59,7 @@ pub use output_file::{
 };
 pub use overlay::OverlayVfs;
 pub use panic::abort_on_panic;
-pub use path_error::{PathError, system_error_number, with_path};
+pub use path_error::{system_error_number, with_path};
 pub use path_names::{fixed_unfinished_path, is_unfinished, parent_directory};
 pub use process::report_file_size_limit;
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Error of a file operation, with the path of the file. [`with_path`] creates it inside an [`io::Error`].
+/// Error of a file operation with the path of the file, as the content of an [`io::Error`].
 #[derive(Debug)]
-pub struct PathError {
+struct PathError {
     path: PathBuf,
     source: io::Error,
 }
@@ -33,10 +33,10 @@ pub fn with_path(path: &Path, source: io::Error) -> io::Error {
 /// Returns the error number of the first operating system error in the chain of sources.
 pub fn system_error_number(error: &(dyn Error + 'static)) -> Option<i32> {
     let shared = || error.downcast_ref::<Arc<io::Error>>().map(|error| &**error);
-    let inner = error.downcast_ref::<io::Error>().or_else(shared);
-    let number =
-        inner.and_then(|error| error.raw_os_error().or_else(|| system_error_number(error.get_ref()?)));
-    number.or_else(|| system_error_number(error.source()?))
+    match error.downcast_ref::<io::Error>().or_else(shared) {
+        Some(error) => error.raw_os_error().or_else(|| system_error_number(error.get_ref()?)),
+        None => system_error_number(error.source()?),
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Returns what the user can do about it, for example `use uniform, zipf:0.9 or 80/20`.
+    /// Returns what the user can do about the error, for example `use uniform, zipf:0.9 or 80/20`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             ParseError::Quantity(error) => error.advice(),

@@ -18,11 +18,8 @@ impl Advise for ese_engine::Error {
         }))
     }
 
-    /// Mistakes on the command line are not errors of ESE.
     fn jet_code(&self) -> Option<(i32, &'static str)> {
-        use ese_engine::Error::{File, NoTable, Usage};
-        let is_mistake = matches!(self, Usage(_) | File { .. } | NoTable { .. });
-        (!is_mistake).then(|| (self.jet_code(), self.jet_name()))
+        self.jet_error()
     }
 }
 
@@ -53,11 +50,7 @@ impl Advise for CopyError {
     }
 
     fn jet_code(&self) -> Option<(i32, &'static str)> {
-        match self {
-            CopyError::Engine(error) => Advise::jet_code(error),
-            CopyError::Backup(error) => Advise::jet_code(error),
-            error => error.jet_code(),
-        }
+        self.jet_error()
     }
 }
 

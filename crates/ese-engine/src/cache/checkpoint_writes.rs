@@ -9,7 +9,7 @@ use jetcell_vfs::IoReason;
 use super::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::cache::shared::{AttachedFile, WRITES_IN_FLIGHT};
 use crate::cache::write::{UnflushedPagePolicy, WRITE_BATCH, WriteBack, WriteReason};
-use crate::{Error, Result};
+use crate::{InstanceFailure, Result};
 
 /// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
@@ -178,7 +178,7 @@ impl Cache {
                 self.shared.check()
             }
             Err(error) => {
-                self.shared.fail(Error::io(attached.file.path(), &error).cause());
+                self.shared.fail(InstanceFailure::io(attached.file.path(), &error));
                 self.shared.check()
             }
         }

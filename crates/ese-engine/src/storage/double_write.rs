@@ -194,9 +194,8 @@ impl DoubleWrite {
     fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
-        let read_only_error = |file: &dyn File, e: std::io::Error| {
-            Error::ReadOnly(InstanceFailure::io(file.path().display(), file.path(), &e))
-        };
+        let read_only_error =
+            |file: &dyn File, e: std::io::Error| Error::ReadOnly(InstanceFailure::io(file.path(), &e));
         if at + len as u64 > RING {
             self.database.sync(IoReason::EvictionWrite).map_err(|e| read_only_error(&*self.database, e))?;
             at = 0;

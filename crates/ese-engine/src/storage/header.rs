@@ -27,8 +27,7 @@ fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Res
     let mut page = IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
     let header_error = |e: std::io::Error| {
-        let path = file.path();
-        Error::ReadOnly(InstanceFailure::io(format_args!("{}: header", path.display()), path, &e))
+        Error::ReadOnly(InstanceFailure::io(file.path(), &e).context("failed to write the header"))
     };
     file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(header_error)?;
     file.sync(IoReason::DatabaseHeader).map_err(header_error)

@@ -43,10 +43,7 @@ impl DeviceExport {
             }
         };
         let result = self.shared.with(run).ok_or_else(|| io::Error::other("the array was shut down"))?;
-        result.map_err(|error| match error {
-            ArrayError::Full => io::Error::new(io::ErrorKind::StorageFull, error),
-            error => error.into_io_error(),
-        })
+        result.map_err(ArrayError::into_io_error)
     }
 }
 

@@ -25,7 +25,7 @@ pub enum QuantityError {
 }
 
 impl QuantityError {
-    /// Returns what the user can do about it, for example `try a value such as 256MiB`.
+    /// Returns what the user can do about the error, for example `try a value such as 256MiB`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Owned(match self {
             QuantityError::Negative { example, .. }

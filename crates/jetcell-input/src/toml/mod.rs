@@ -74,7 +74,7 @@ impl<'a> TomlText<'a> {
             Some(key) => self.mistake(offset, &format!("{path}.{key}"), TomlErrorKind::MissingKey),
             None => {
                 let text = plain(&error_line(&message));
-                let (reason, advice) = match text.split_once(ADVICE_SEPARATOR) {
+                let (reason, advice) = match text.rsplit_once(ADVICE_SEPARATOR) {
                     Some((reason, advice)) => (reason.to_owned(), Some(advice.to_owned())),
                     None => (text, None),
                 };

@@ -98,3 +98,24 @@ fn the_kind_of_a_mistake_is_typed() {
     assert_eq!((error.line(), error.key(), error.mistake()), (Some(1), "size", &TomlErrorKind::MissingKey));
     assert_eq!(error.advice().as_deref(), Some("correct this line"));
 }
+
+#[derive(Debug)]
+struct Skew;
+
+impl<'de> Deserialize<'de> for Skew {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Skew, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let problem = format!("could not parse '{text}' as a skew");
+        Err(serde::de::Error::custom(crate::with_advice(problem, Some("use uniform"))))
+    }
+}
+
+#[test]
+fn the_advice_of_a_value_is_what_follows_the_last_separator() {
+    let error = parse::<BTreeMap<String, Skew>>("a", "skew = 'a; b'").unwrap_err();
+    let TomlErrorKind::InvalidValue { reason, advice } = error.mistake() else { panic!("{error}") };
+    assert_eq!(
+        (reason.as_str(), advice.as_deref()),
+        ("could not parse 'a; b' as a skew", Some("use uniform"))
+    );
+}

@@ -35,8 +35,11 @@ impl FilesystemComparison {
         for one in self.directories.iter_mut().take(existing) {
             *one = TestedDirectory::examine(&one.name, &one.directory, system);
         }
-        let last = self.directories.iter_mut().skip(existing);
-        last.zip(made).for_each(|(one, made)| *one = made.unwrap_or_else(|| one.clone()));
+        for (one, made) in self.directories.iter_mut().skip(existing).zip(made) {
+            if let Some(made) = made {
+                *one = made;
+            }
+        }
         let storage = self.directories.iter().map(|one| one.storage.clone());
         self.evidence.machine.storage =
             storage.filter(|storage| !storage.directory.as_os_str().is_empty()).collect();

@@ -169,7 +169,7 @@ pub struct UnknownFilesystemKind {
 }
 
 impl UnknownFilesystemKind {
-    /// Returns what the user can do about it: the supported file systems.
+    /// Returns the supported file systems as advice.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(format!("use {}", FilesystemKind::ALL.map(FilesystemKind::name).join(", ")).into())
     }

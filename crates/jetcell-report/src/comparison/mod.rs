@@ -66,8 +66,8 @@ impl ComparisonMetric {
         self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
-    /// Returns what the repetitions show, or `None` if one of the runs has fewer than two, or the mean of the base is not
-    /// positive.
+    /// Returns what the repetitions show. Returns `None` if a run has fewer than two repetitions, or if the mean of the
+    /// base is not positive.
     pub fn finding(&self, base: usize, run: usize) -> Option<DifferenceFinding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let significant = Change::independent(base, run)?.significant;

@@ -45,9 +45,10 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         let machine = &run.evidence.machine;
         let mut all: Vec<(String, String)> = [
             ("jetcell", run.evidence.jetcell_version.clone()),
-            ("commit", run.evidence.build.commit.clone()),
-            ("profile", run.evidence.build.profile.clone()),
-            ("features", run.evidence.build.features.join(", ")),
+            ("build commit", run.evidence.build.commit.clone()),
+            ("build target", run.evidence.build.target.clone()),
+            ("build profile", run.evidence.build.profile.clone()),
+            ("build features", run.evidence.build.features.join(", ")),
             ("host", machine.host.clone()),
             ("kernel", machine.kernel.clone()),
             ("processor", format!("{} × {}", machine.processors, machine.processor)),

@@ -225,7 +225,7 @@ fn different_settings_are_listed() {
     let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();
     assert_eq!(names, ["cache", "mix.insert", "mix.read", "mix.replace", "threads"]);
     let names: Vec<&str> = comparison.environment.iter().map(|setting| setting.name.as_str()).collect();
-    assert_eq!(names, ["commit", "features", "kernel"]);
+    assert_eq!(names, ["build commit", "build features", "kernel"]);
     let warnings = comparison.warnings.join("\n");
     assert!(
         warnings.contains("run 1 failed: too slow") && warnings.contains("not the same load: cache, mix")

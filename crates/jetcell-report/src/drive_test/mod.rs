@@ -186,7 +186,7 @@ fn with_unit(step: &StepResult) -> String {
 fn figures(test: &DriveTest) -> ReportTable {
     let names = test.targets.iter().map(|target| target.name.as_str());
     let cell = |step: &StepResult, figure: &Option<TargetStepResult>| match figure {
-        None => ReportCell::from("-"),
+        None => ReportCell::missing(),
         Some(figure) => {
             let half_width = figure.interval.map(|found| found.half_width);
             ReportCell::figure(step.step.unit.into(), figure.mean).within(half_width)

@@ -6,7 +6,7 @@ use jetcell_input::time::duration_text;
 use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, Repetitions};
 use jetcell_workload::result::RunResult;
 
-use crate::table::{ReportCell, ReportTable};
+use crate::table::{Digits, ReportCell, ReportTable};
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
 pub(crate) fn test_description(result: &RunResult) -> Vec<String> {
@@ -56,7 +56,9 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
             let steady = replication.steady.as_ref()?;
             replication.ratio(steady, kept, jetcell_workload::result::ReplicationSideIo::transfers)
         };
-        let shown = |kept: bool| ratio(kept).map_or("–".to_string(), significant);
+        let shown = |kept: bool| {
+            ratio(kept).map_or_else(ReportCell::missing, |ratio| ReportCell::number(ratio, Digits::Three))
+        };
         let table = if replication.has_copies(true) {
             table.fact("Passive over active I/O, instance kept", shown(true))
         } else {

@@ -2,6 +2,7 @@
 
 use jetcell_host::Evidence;
 use jetcell_host::machine::{BlockDevice, DirectoryStorage};
+use jetcell_workload::profile::shell_word;
 use jetcell_workload::result::RunResult;
 
 use crate::number::bytes;
@@ -9,14 +10,17 @@ use crate::table::{ReportCell, ReportTable};
 
 pub(super) fn machine(result: &RunResult) -> ReportTable {
     let Evidence { machine, build, command, .. } = &result.evidence;
-    let features = (!build.features.is_empty()).then(|| format!("features {}", build.features.join(", ")));
-    let parts = [&build.commit, &build.target, &build.profile].map(|part| Some(part.clone()));
-    let build: Vec<String> =
-        parts.into_iter().chain([features]).flatten().filter(|part| !part.is_empty()).collect();
+    let features = match build.features.as_slice() {
+        [] => String::new(),
+        features => format!("features {}", features.join(", ")),
+    };
+    let parts = [&build.commit, &build.target, &build.profile, &features].map(String::as_str);
+    let build: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let words: Vec<String> = command.iter().map(|word| shell_word(word)).collect();
     let or_missing = |text: String| if text.is_empty() { ReportCell::missing() } else { text.into() };
     ReportTable::facts("Machine")
         .fact("Build", or_missing(build.join(", ")))
-        .fact("Command", or_missing(command.join(" ")))
+        .fact("Command", or_missing(words.join(" ")))
         .fact("Kernel", machine.kernel.as_str())
         .fact("Processor", format!("{} × {}", machine.processors, machine.processor))
         .fact("Memory (bytes)", bytes(machine.memory_bytes))

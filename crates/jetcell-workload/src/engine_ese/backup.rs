@@ -18,7 +18,7 @@ use jetcell_backup::{
 };
 use jetcell_vfs::Vfs;
 
-use super::replication::engine_error;
+use super::engine_error;
 use crate::engine::Result;
 use crate::layout::InstancePlan;
 use crate::watch::BackupWatch;

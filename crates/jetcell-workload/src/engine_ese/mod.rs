@@ -33,6 +33,8 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
+use jetcell_backup::BackupError;
+use jetcell_copies::CopyError;
 use jetcell_host::Cancellation;
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{
@@ -68,6 +70,14 @@ const START_CLEANING_PERMILLE: u32 = 30;
 /// Maximum number of instances for which latency distributions have three significant digits. With more instances,
 /// they have two.
 const PRECISE_INSTANCES: usize = 8;
+
+/// Converts an error of a backup or a copy to an engine error. The text includes the advice.
+fn engine_error(error: CopyError) -> Error {
+    match error {
+        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
+        error => Error::Usage(error.full_text()),
+    }
+}
 
 /// Jetcell's own storage engine, running on the machine's file system.
 pub struct EseEngine {

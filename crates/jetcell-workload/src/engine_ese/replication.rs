@@ -17,7 +17,7 @@ use jetcell_copies::{
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
 use parking_lot::Mutex;
 
-use super::{OpenInstance, io_counters};
+use super::{OpenInstance, engine_error, io_counters};
 use crate::engine::{PassiveCopies, Result};
 use crate::layout::CopyPlan;
 use crate::measurement::CopyCounters;
@@ -109,14 +109,6 @@ fn seed(
             Err(_) => Err(Error::Internal("a thread panicked".into())),
         }
     })
-}
-
-/// Returns an error of a backup or a copy as one of the engine. The text includes the advice.
-pub(super) fn engine_error(error: CopyError) -> Error {
-    match error {
-        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        error => Error::Usage(error.full_text()),
-    }
 }
 
 impl InProcessCopy {

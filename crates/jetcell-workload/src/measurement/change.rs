@@ -26,7 +26,7 @@ impl Change {
 
     /// Returns the change from `base` to `other` if their repetitions alternated. Each repetition is compared with
     /// that of the same turn, so a slow drift in the machine's speed affects both and cancels out. A turn in which
-    /// either lacks a figure is left out. Returns `None` if there are no pairs or the mean of `base` is not positive.
+    /// one of them has no figure is ignored. Returns `None` without pairs, or if the mean of `base` is not positive.
     pub fn paired<F: Copy + Into<Option<f64>>>(base: &[F], other: &[F]) -> Option<Change> {
         let pair = |(base, other): (&F, &F)| (*base).into().zip((*other).into());
         let pairs: Vec<(f64, f64)> = base.iter().zip(other).filter_map(pair).collect();
@@ -48,7 +48,8 @@ impl Change {
         let freedom = sum.powi(2)
             / (of_base.powi(2) / (base.repetitions - 1) as f64
                 + of_other.powi(2) / (other.repetitions - 1) as f64);
-        // A whole number of degrees of freedom may be rounded down. Without any noise, the number has no value.
+        // Rounding errors can put a whole number of degrees of freedom slightly below its value. Without noise, the
+        // number is undefined.
         let half_width = if sum > 0.0 { student_t((freedom + 1e-9) as usize) * sum.sqrt() } else { 0.0 };
         let percent = |difference: f64| difference / mean * 100.0;
         Some(Change::new(percent(other.interval.mean - base.interval.mean), Some(percent(half_width))))

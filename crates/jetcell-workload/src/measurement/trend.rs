@@ -63,10 +63,10 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
         let seconds: f64 = block.iter().map(|sample| sample.seconds).sum();
         block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
     };
-    let fit_trend = |(figure, value): &(&str, TrendFigure)| {
-        let value = |block: &[Sample]| match value {
-            TrendFigure::Rate(of) => rate(block, *of),
-            TrendFigure::Latency(of) => latency(block, *of),
+    let fit_trend = |(title, figure): &(&str, TrendFigure)| {
+        let value = |block: &[Sample]| match figure {
+            TrendFigure::Rate(select) => rate(block, *select),
+            TrendFigure::Latency(select) => latency(block, *select),
         };
         let points: Vec<(f64, f64)> = blocks
             .iter()
@@ -74,7 +74,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
             .filter(|(_, value)| value.is_finite())
             .collect();
         let trend = Trend::fit(&points)?;
-        Some(Trend { figure: (*figure).to_string(), ..trend })
+        Some(Trend { figure: (*title).to_string(), ..trend })
     };
     FIGURES.iter().filter_map(fit_trend).collect()
 }

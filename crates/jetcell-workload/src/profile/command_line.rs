@@ -23,7 +23,9 @@ impl Profile {
                 words.push(match option.kind {
                     // A flag accepts a value only after an equals sign.
                     OptionKind::Flag => format!("--{}={value}", option.name),
-                    OptionKind::Value | OptionKind::Path => format!("--{} {}", option.name, quoted(&value)),
+                    OptionKind::Value | OptionKind::Path => {
+                        format!("--{} {}", option.name, shell_word(&value))
+                    }
                 });
             }
         }
@@ -31,8 +33,8 @@ impl Profile {
     }
 }
 
-/// Quotes a word for a POSIX shell.
-fn quoted(text: &str) -> String {
+/// Quotes a word for a POSIX shell, if that is necessary.
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,%=@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_string();

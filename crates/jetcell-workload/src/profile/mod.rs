@@ -35,6 +35,7 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
 pub use crate::engine_settings::{EventNumbers, MaintenanceWindowSetting};
+pub use command_line::shell_word;
 pub use configuration::TestConfiguration;
 pub use configuration_error::ConfigurationError;
 pub use copy_mode::CopyMode;

@@ -201,7 +201,6 @@ fn is_device_failure(error: &Error) -> bool {
     matches!(
         error,
         Error::Corrupt { .. }
-            | Error::EarlierVersion { .. }
             | Error::Log { .. }
             | Error::PageTime { .. }
             | Error::ReadOnly(_)

@@ -122,12 +122,12 @@ impl ActivateArgs {
         let may_lose_logs = limit != LossLimit::Nothing;
         let (mut copies, mut unreadable) = (Vec::new(), Vec::new());
         for directory in &self.directories {
-            if is_address(directory) {
+            let directory = absolute(directory)?;
+            if is_address(&directory) {
                 return Err(CommandError::new("a copy can only be activated on its own host")
                     .context(directory.display())
                     .advise("run the command there"));
             }
-            let directory = absolute(directory)?;
             match CopyState::read(&*here, &directory) {
                 Ok(Some(state)) => copies.push((directory, state)),
                 Ok(None) => {
@@ -157,7 +157,7 @@ impl ActivateArgs {
                     Err(error) if error.may_try_another_copy(may_lose_logs) => CommandError::from(error),
                     activated => return activated.map_err(CommandError::from),
                 },
-                // Nothing has been changed. Another copy could lack more logs, if it may lose any.
+                // Nothing has been changed. If logs may be lost, another copy could lack more of them.
                 Err(error) if may_lose_logs => return Err(error),
                 Err(error) => error,
             };

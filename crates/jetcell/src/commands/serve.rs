@@ -8,7 +8,7 @@ use clap::Args;
 use jetcell_host::{Cancellation, Interrupt, host_name};
 use jetcell_input::quantity::ByteRate;
 use jetcell_remote::{
-    ExportedDirectories, RemoteServer, ServeError, ServerLimits, ServerTlsFiles, is_address,
+    ExportedDirectories, HostAddress, RemoteServer, ServeError, ServerLimits, ServerTlsFiles,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -155,8 +155,8 @@ fn named(text: &str) -> CommandResult<(String, PathBuf)> {
         Some((name, path)) if !name.contains('/') => (Some(name.to_string()), PathBuf::from(path)),
         _ => (None, PathBuf::from(text)),
     };
-    if is_address(&path) {
-        return Err(CommandError::new(format_args!("{text} is an address"))
+    if let Some(address) = HostAddress::from_path(&path) {
+        return Err(CommandError::new(format_args!("{} is an address", address?))
             .advise("specify a directory on this host"));
     }
     let absolute = std::fs::canonicalize(&path).context(path.display())?;

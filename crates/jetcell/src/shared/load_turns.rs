@@ -37,7 +37,7 @@ pub fn load_options(
 }
 
 /// Returns the first of the mistakes in a configuration.
-pub fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
+fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.into_iter().next().map_or_else(|| CommandError::new("invalid options"), CommandError::from)
 }
 

@@ -6,7 +6,6 @@ pub mod array_environment;
 pub mod array_volumes;
 pub mod empty_directory;
 pub mod files;
-#[cfg(feature = "lab")]
 pub mod json;
 #[cfg(feature = "lab")]
 pub mod load_turns;

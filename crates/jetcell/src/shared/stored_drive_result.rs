@@ -35,7 +35,7 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> CommandResul
     };
     let at = at.ok_or_else(|| {
         let problem = match target {
-            Some(name) => format!("{shown}: there is no target {name}"),
+            Some(name) => format!("{shown}: no target is named {name}"),
             None => format!("{shown}: the result has {} targets", names.len()),
         };
         CommandError::new(problem)

@@ -551,7 +551,9 @@ fn a_copy_that_lacks_required_logs_is_passed_over() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("one/data.edb: recovery needs log generations"), "{text}");
     assert!(
-        text.contains("JET_errRequiredLogFilesMissing -543); restore them, or use an older copy"),
+        text.contains(
+            "JET_errRequiredLogFilesMissing -543); restore these logs in the directory of the copy"
+        ),
         "{text}"
     );
     let activated = json(&cell, 1, &["activate", "one", "two", "--lossy", "any"]);

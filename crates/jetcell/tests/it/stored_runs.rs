@@ -88,7 +88,10 @@ fn invalid_comparisons_are_refused() {
     cell.store("a", &RUN.0);
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
-    assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
+    assert_eq!(
+        refused(&["a"]),
+        "a comparison needs two or more runs; add another run, or show one run with jetcell report"
+    );
     assert_eq!(refused(&["a", "b", "./a"]), "./a is specified twice: it is already run 1; omit the second");
     assert_eq!(
         refused(&["a", "b/samples.csv"]),

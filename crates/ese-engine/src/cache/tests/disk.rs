@@ -127,7 +127,7 @@ impl TestUndo {
 impl DeferredUndo for TestUndo {
     fn log(&self) -> Result<Option<LogPosition>> {
         if self.log.refuse_undo.load(Ordering::SeqCst) {
-            return Err(crate::Error::DiskFull { path: "log".into() });
+            return Err(crate::Error::DiskFull { path: "log".into(), advice: None });
         }
         let end = self.log.append();
         self.log.undo_logged.lock().insert(self.id);

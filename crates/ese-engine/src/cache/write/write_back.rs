@@ -27,7 +27,7 @@ use super::retained_run::RetainedRun;
 use crate::cache::options::CacheLimits;
 use crate::cache::shared::{AttachedFile, CacheInner, InFlightCounter, WRITES_IN_FLIGHT};
 use crate::cache::{PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
-use crate::{Error, Result};
+use crate::{InstanceFailure, Result};
 
 /// Number of pages per batch of background writes. Larger batches would not be faster, and reads would have
 /// to wait for them.
@@ -432,7 +432,7 @@ fn completed(
     buffer: IoBuffer,
 ) {
     if let Err(error) = &result {
-        shared.fail(Error::io(attached.file.path(), error).cause());
+        shared.fail(InstanceFailure::io(attached.file.path(), error));
     }
     let count = pages.len();
     for page in pages {

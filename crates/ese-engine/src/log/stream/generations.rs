@@ -135,7 +135,7 @@ impl LogStream {
     pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
         self.restore_reserves();
         if self.state.lock().on_reserves {
-            Err(Error::DiskFull { path: self.options.names.next() })
+            Err(Error::DiskFull { path: self.options.names.next(), advice: None })
         } else {
             Ok(())
         }
@@ -221,7 +221,7 @@ impl LogStream {
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
-            let failure = InstanceFailure::io(directory.display(), directory, &e);
+            let failure = InstanceFailure::io(directory, &e);
             let _ = self.down.set(failure.clone());
             Error::ReadOnly(failure)
         })

@@ -44,7 +44,7 @@ impl ReserveLogs<'_> {
     pub fn take(&self) -> Result<Arc<dyn File>> {
         let (names, vfs) = (&self.0.names, &self.0.vfs);
         let Some(reserve) = self.paths().rev().find(|path| self.has_log_size(path)) else {
-            return Err(Error::DiskFull { path: names.next() });
+            return Err(Error::DiskFull { path: names.next(), advice: None });
         };
         let io_error = |e: std::io::Error| Error::io(&reserve, &e);
         vfs.rename(&reserve, &names.next()).map_err(io_error)?;

@@ -229,8 +229,7 @@ impl LogStream {
     /// Returns the error of an operation on the newest log. The file still has the path under which it was prepared,
     /// so the error names the current log instead.
     pub(super) fn current_log_failure(&self, error: &std::io::Error) -> Error {
-        let path = self.options.names.current();
-        Error::ReadOnly(InstanceFailure::io(path.display(), &path, error))
+        Error::ReadOnly(InstanceFailure::io(&self.options.names.current(), error))
     }
 }
 

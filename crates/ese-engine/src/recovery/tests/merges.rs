@@ -91,7 +91,7 @@ fn records(kind: u8, line: u16, flags: MergeFlags, separator: &[u8]) -> Vec<LogR
 fn replay(pages: &Pages, records: &[LogRecord]) -> Result<Pages, String> {
     let mut fixture = RedoFixture::new(64);
     pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
-    fixture.replay(records).map_err(|error| error.to_string())?;
+    fixture.replay(records).map_err(|error| error.full_text())?;
     Ok(pages.keys().map(|page| (*page, fixture.page(*page))).collect())
 }
 

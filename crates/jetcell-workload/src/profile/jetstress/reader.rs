@@ -96,7 +96,7 @@ impl<'a> JetstressReader<'a> {
         self.mistakes.push(mistake.advise("correct this line"));
     }
 
-    /// Records a mistake, and what the user can do about the error.
+    /// Records a mistake with advice.
     pub(super) fn advised_mistake(&mut self, node: Node<'_, '_>, what: &str, advice: &'static str) {
         let line = self.line(node);
         self.mistakes.push(ConfigurationError::new(format!("line {line}: {what}")).advise(advice));

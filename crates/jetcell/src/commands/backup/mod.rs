@@ -23,8 +23,8 @@ use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{files, refuse_inside, vfs};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::{absolute, files, refuse_inside, vfs};
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
@@ -206,7 +206,7 @@ impl BackupArgs {
         }
         let set = RecoverySet::find(vfs, files)?;
         let stream = set.signature.to_hex();
-        let to = std::path::absolute(to).context(to.display())?;
+        let to = absolute(to)?;
         let fits = |found: &&CompleteBackup| {
             let kinds: &[BackupType] = match self.kind() {
                 BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],

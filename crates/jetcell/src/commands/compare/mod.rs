@@ -28,7 +28,6 @@ Examples:
       compares all with the third, with charts
   jetcell compare before after --format json
       for programs
-
   jetcell compare --drives drives.toml --format html --output drives.html
       compares drives for a purchase: tests, mail load, price and energy of each; docs/choose-drives.md explains the list
 

@@ -79,7 +79,7 @@ pub struct FragmentationExperimentArgs {
 }
 
 fn piece(text: &str) -> Result<ByteSize, OptionValueError> {
-    let advice = "use a multiple of 4KiB";
+    let advice = "use a multiple of 4KiB, from 4KiB to 1GiB";
     let size = within(ByteSize(4 << 10)..=ByteSize(1 << 30))(text)
         .map_err(|error| OptionValueError::new(error, advice))?;
     if !size.0.is_multiple_of(4096) {

@@ -20,6 +20,7 @@ use self::storage::WritableDirectory;
 use self::system_files::SystemFiles;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
+use crate::shared::json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,11 +62,7 @@ impl DoctorArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let examination = self.examine()?;
-        let json = || {
-            let text = jetcell_input::json_pretty(&examination);
-            text.expect("text and numbers can be written as JSON")
-        };
-        console::print_result(self.json, json, || text(&examination));
+        console::print_result(self.json, || json(&examination), || text(&examination));
         Ok(if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 

@@ -34,7 +34,6 @@ Examples:
       uses an existing server
   jetcell fleet run --config FLEET.toml --listen 10.0.0.5:4222 --token-file token --tls-cert server.pem --tls-key server.key --tls-ca ca.pem
       starts a server that other machines can reach, with TLS and a token
-
   jetcell fleet run --config FLEET.toml --nats nats://head:4222 --ssh db1,db2,db3 --ssh-allow-dir /srv/jetcell
       starts the hosts by ssh
   jetcell fleet run --config FLEET.toml --alone-first 2m

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use clap::Args;
 use jetcell_vfs::check_secret;
+use jetcell_workload::profile::shell_word;
 
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::remote::MAX_TOKEN_FILE;
@@ -30,11 +31,6 @@ pub struct SshOptions {
 
 /// The ssh processes that run fleet hosts. They are killed when this value is dropped.
 pub struct SshHosts(Vec<Child>);
-
-/// Quotes a word for the shell on the remote host.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
 
 impl SshOptions {
     /// Checks the number and the names of the hosts.
@@ -76,7 +72,7 @@ impl SshOptions {
                 }
                 None => Stdio::null(),
             };
-            let line = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
+            let line = words.into_iter().map(shell_word).collect::<Vec<_>>().join(" ");
             let mut command = Command::new("ssh");
             command.args(["-o", "BatchMode=yes", "--", host]).arg(line).stdin(input).stdout(Stdio::null());
             // Ctrl-C must reach only the coordinator, which stops the hosts.

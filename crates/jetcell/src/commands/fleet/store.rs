@@ -198,7 +198,8 @@ impl CoordinatorBackend for FleetStore {
         if let Err(error) = written
             && !had_failed
         {
-            let context = "cannot be written, so a restarted coordinator cannot resume the run";
+            let context =
+                "cannot be written; the run continues, but a restarted coordinator cannot resume it";
             CommandError::from(error).context(format_args!("{}: {context}", path.display())).print();
         }
     }

@@ -198,7 +198,7 @@ impl RecoverArgs {
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
         if set.databases.is_empty() && !creates {
-            return Err(recovery_error(no_database(&plan)));
+            return Err(no_database(&plan));
         }
         Ok(PreparedRecovery { set, plan, until, lost })
     }
@@ -347,13 +347,16 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
 }
 
 /// Returns the error for logs that have no database and do not create one.
-fn no_database(plan: &RecoveryPlan) -> Error {
-    let what =
-        "the logs change databases that are not among the files, and do not start with the creation of a \
-         database; specify the databases, or restore the earlier logs"
-            .to_string();
+fn no_database(plan: &RecoveryPlan) -> CommandError {
+    let what = "the logs change databases that are not among the files, and do not start with the creation of a \
+         database";
     let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
-    Error::Attachment { path, fault: AttachmentErrorKind::Missing, what }
+    CommandError::from(Error::Attachment {
+        path,
+        fault: AttachmentErrorKind::Missing,
+        what: what.to_string(),
+    })
+    .advise("specify the databases, or restore the earlier logs")
 }
 
 fn state(header: &DatabaseHeader) -> String {

@@ -37,7 +37,6 @@ pub const EXAMPLES: &str = "\
 Examples:
   jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
       a first test: one database of 1 GiB, measured for a minute
-
   jetcell test stress --dir jetcell-run --open --duration 10m
       detects drift in ten minutes; without --duration, in a day
   jetcell test backup --dir jetcell-run --open
