@@ -31,6 +31,7 @@ mod log_source;
 mod page_checks;
 mod page_repair;
 mod replay_pause;
+mod replication_mode;
 mod replicator;
 mod reseed;
 mod reseed_files;

@@ -25,6 +25,7 @@ use crate::log_replayer::{LogReplayer, ReplayAttempt, ReplayOptions, redo_start}
 use crate::log_source::{AvailableLogs, LogSource};
 use crate::page_repair::PageRepair;
 use crate::replay_pause::is_paused;
+use crate::replication_mode::ReplicationMode;
 use crate::streamed_log::{StreamedLog, remove_streamed};
 use crate::unfinished_states::remove_unfinished_states;
 use crate::unfit_reason::UnfitReason;
@@ -73,8 +74,7 @@ pub struct Replicator {
     /// True if the log that is being written is also fetched.
     stream_log: bool,
     streamed: Option<StreamedLog>,
-    /// True if the copy has all closed logs and receives the current log as it is written.
-    in_block_mode: bool,
+    mode: ReplicationMode,
     /// Reason why the last step could not complete all work.
     waiting: Option<String>,
     idle_wait: Duration,
@@ -115,7 +115,7 @@ impl Replicator {
             events,
             stream_log: streams,
             streamed: None,
-            in_block_mode: false,
+            mode: ReplicationMode::File,
             waiting: None,
             idle_wait: pause,
             last_registration: None,
@@ -196,7 +196,7 @@ impl Replicator {
 
     /// Returns true if the copy receives the current log as it is written. ESE: block mode.
     pub fn is_in_block_mode(&self) -> bool {
-        self.in_block_mode
+        self.mode == ReplicationMode::Block
     }
 
     /// Copies, inspects and replays a limited number of logs.
@@ -238,7 +238,7 @@ impl Replicator {
         let offer = match self.fetch_logs(&mut report) {
             Ok(offer) => Some(offer),
             Err(error) if error.is_temporary() => {
-                self.leave_block_mode(&error.full_text());
+                self.mode.leave_block_mode(&error.full_text(), &self.events);
                 report.waiting = Some(error);
                 None
             }
@@ -316,26 +316,14 @@ impl Replicator {
             self.state.store(&*self.vfs, &self.directory)?;
         }
         report.copied += fetcher.copy_logs(&mut self.state, offer.closed, MAX_BATCH_GENERATIONS)?;
-        if self.stream_log && self.state.next > offer.closed.0 && self.state.phase == CopyPhase::Following {
+        if self.stream_log && ReplicationMode::can_be_block(&self.state, offer) {
             report.streamed_bytes = fetcher.stream(&self.state)?;
-            self.enter_block_mode();
+            self.mode.enter_block_mode(self.streamed.as_ref(), &self.events);
         } else if self.state.next <= offer.closed.0 {
-            self.leave_block_mode("closed logs are waiting to be copied");
+            self.mode.leave_block_mode("closed logs are waiting to be copied", &self.events);
         }
         self.send_registration(now)?;
         Ok(offer)
-    }
-
-    fn enter_block_mode(&mut self) {
-        let Some(streamed) = self.streamed.as_ref().filter(|_| !self.in_block_mode) else { return };
-        self.in_block_mode = true;
-        self.events.report(CopyEvent::BlockModeBegan { generation: streamed.generation().0 });
-    }
-
-    fn leave_block_mode(&mut self, why: &str) {
-        if std::mem::take(&mut self.in_block_mode) {
-            self.events.report(CopyEvent::BlockModeEnded { what: why.to_string() });
-        }
     }
 
     /// Reports to the active side which logs the copy needs, if they have changed or the contact interval has passed.

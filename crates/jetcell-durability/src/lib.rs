@@ -7,10 +7,10 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod comparison;
 #[cfg(test)]
 mod cut_tests;
 mod damage;
+mod file_comparison;
 mod journal;
 #[cfg(test)]
 mod known_bug_tests;
@@ -24,7 +24,7 @@ mod sequence;
 #[cfg(test)]
 mod stalled_device_tests;
 mod transactions;
-mod verification;
+mod verdict;
 mod witness;
 mod writer;
 
@@ -33,6 +33,6 @@ pub use journal::{DurabilityJournalHeader, FailureLevel, Journal, JournalError, 
 pub use latency::SuspiciousSyncReason;
 pub use listener::WitnessListener;
 pub use operation::{OperationNumber, StorageOperationKind};
-pub use verification::{BrokenPromise, DurabilityVerification, OperationKindCounts, verify};
+pub use verdict::{BrokenPromise, DurabilityVerification, OperationKindCounts, verify};
 pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
 pub use writer::{OperationError, TestedStorage, WriteError, WriterOutcome, write};

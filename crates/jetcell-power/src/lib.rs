@@ -18,8 +18,8 @@ mod power_log;
 mod rapl;
 mod scope;
 
-pub use energy::{EnergyEstimate, EnergyTariff};
+pub use energy::{EnergyEstimate, EnergyTariff, EnergyUse};
 pub use error::{MeterError, PowerError, PowerLogError, PowerRowError};
 pub use meter::{MeterKind, MeterKindError, MeterReading, PowerMeter, detect_meters};
-pub use power_log::{EnergyUse, PowerLog, PowerRecorder};
+pub use power_log::{PowerLog, PowerRecorder};
 pub use scope::{MeterScope, UnknownScope};

@@ -13,34 +13,17 @@ use std::path::{Path, PathBuf};
 
 use chrono::DateTime;
 
+use crate::energy::{EnergyPoint, EnergyUse};
 use crate::error::{PowerError, PowerLogError, PowerRowError};
 use crate::meter::MeterReading;
 use crate::scope::MeterScope;
 
 /// Maximum number of rows in a log. This allows one row per second for more than a year.
 const MAX_ROWS: usize = 50_000_000;
-/// Maximum extent of a window beyond the log, in milliseconds. The times of a run are rounded to whole seconds.
-const TOLERANCE_MS: i64 = 1000;
 /// Limits for valid times and values. The time limit is the year 33658. The energy limit is about humanity's daily
 /// consumption.
 const MAX_TIME_MS: i64 = 1_000_000_000_000_000;
 const MAX_ENERGY: f64 = 1e18;
-/// Maximum time between two rows, as a fraction of the requested window.
-const MAX_GAP: f64 = 0.1;
-/// Minimum energy in a window, in counter steps. A counter is inexact by one step at each end of the window, so the
-/// error is then at most 2 %.
-const MIN_COUNTER_STEPS: f64 = 100.0;
-/// Shortest time, in seconds, in which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
-/// no processor draws a kilowatt.
-const MIN_WRAP: f64 = 60.0;
-
-/// Cumulative energy at a point in time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct EnergyPoint {
-    unix_ms: i64,
-    joules: f64,
-}
-
 /// A log of a power meter's readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLog {
@@ -52,24 +35,6 @@ pub struct PowerLog {
     /// Energy from the meter's counter, which does not miss energy used between two rows. At least one of `power` and
     /// `counter` is set. Each has at least two points, in chronological order.
     counter: Option<Vec<EnergyPoint>>,
-}
-
-/// Energy used during a time window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EnergyUse {
-    /// Energy in joules.
-    pub joules: f64,
-    /// Length of the window in seconds.
-    pub seconds: f64,
-    /// Whether the energy comes from the meter's counter. Otherwise it is integrated from the power.
-    pub counted: bool,
-}
-
-impl EnergyUse {
-    /// Returns the mean power in watts.
-    pub fn watts(&self) -> f64 {
-        self.joules / self.seconds
-    }
 }
 
 /// Positions of the columns in a row.
@@ -207,76 +172,10 @@ impl PowerLog {
     /// More than a second, or more than half of the window, is outside the log, or the log has gaps longer than a
     /// tenth of the window.
     pub fn energy_between(&self, from_ms: i64, to_ms: i64) -> Result<EnergyUse, PowerError> {
-        let used = match (&self.power, &self.counter) {
-            (None, None) => Err(PowerLogError::NoRows),
-            (None, Some(counter)) => self.energy_used(counter, true, from_ms, to_ms),
-            (Some(power), None) => self.energy_used(power, false, from_ms, to_ms),
-            (Some(power), Some(counter)) => match self.energy_used(counter, true, from_ms, to_ms) {
-                Ok(used) if used.joules >= MIN_COUNTER_STEPS * smallest_step(counter) => Ok(used),
-                _ => self.energy_used(power, false, from_ms, to_ms),
-            },
-        };
+        let used =
+            EnergyUse::between(self.power.as_deref(), self.counter.as_deref(), self.scope, (from_ms, to_ms));
         used.map_err(|error| PowerError::Log { path: self.path.clone(), error })
     }
-
-    fn energy_used(
-        &self,
-        points: &[EnergyPoint],
-        counted: bool,
-        from_ms: i64,
-        to_ms: i64,
-    ) -> Result<EnergyUse, PowerLogError> {
-        let (Some(first), Some(last)) = (points.first(), points.last()) else {
-            return Err(PowerLogError::NoRows);
-        };
-        let (first, last) = (first.unix_ms, last.unix_ms);
-        let asked = to_ms.saturating_sub(from_ms);
-        let seconds = asked as f64 / 1000.0;
-        let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
-        if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
-            return Err(PowerLogError::NotCovered { outside: outside as f64 / 1000.0, window: seconds });
-        }
-        let (from_ms, to_ms) = (from_ms.max(first), to_ms.min(last));
-        if from_ms >= to_ms {
-            return Err(PowerLogError::EmptyWindow);
-        }
-        let seconds = (to_ms - from_ms) as f64 / 1000.0;
-        let inside = || points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
-        let gap = |pair: &[EnergyPoint]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
-        if counted
-            && self.scope == MeterScope::Processor
-            && let Some(gap) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
-        {
-            return Err(PowerLogError::CounterGap { gap });
-        }
-        let is_cut = |pair: &[EnergyPoint], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
-        let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
-        let gap = unknown.map(gap).fold(0.0, f64::max);
-        if gap > seconds * MAX_GAP {
-            return Err(PowerLogError::Gap { gap, window: seconds });
-        }
-        Ok(EnergyUse { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
-    }
-}
-
-/// Returns the interpolated cumulative energy in joules at a time within the range of the points.
-fn joules_at(points: &[EnergyPoint], unix_ms: i64) -> f64 {
-    let next = points.partition_point(|point| point.unix_ms < unix_ms).min(points.len().saturating_sub(1));
-    let (Some(before), Some(after)) = (points.get(next.saturating_sub(1)), points.get(next)) else {
-        return 0.0;
-    };
-    if after.unix_ms == before.unix_ms {
-        return after.joules;
-    }
-    let share = (unix_ms - before.unix_ms) as f64 / (after.unix_ms - before.unix_ms) as f64;
-    before.joules + (after.joules - before.joules) * share
-}
-
-/// Returns the smallest increase between two values of a counter, which is at least the counter's resolution. Returns
-/// infinity if the counter did not increase.
-fn smallest_step(points: &[EnergyPoint]) -> f64 {
-    let rises = points.windows(2).map(|pair| pair[1].joules - pair[0].joules);
-    rises.filter(|rise| *rise > 0.0).fold(f64::INFINITY, f64::min)
 }
 
 fn milliseconds(column: &str, text: &str) -> Option<i64> {

@@ -12,10 +12,10 @@
 #[macro_use]
 pub mod sheet;
 
-pub mod array;
 pub mod catalogue;
 pub mod config;
 pub mod demand;
+pub mod disk_count;
 pub mod economy;
 mod error;
 pub mod mailbox;

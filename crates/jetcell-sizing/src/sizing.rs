@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::array::{ArrayLoad, SizedArray};
 use crate::catalogue::{CatalogueDisk, DiskCatalogue};
 use crate::config::Config;
 use crate::demand::{ServerDemand, ServerLoad};
+use crate::disk_count::{ArrayLoad, SizedArray};
 use crate::economy::{DiskComparison, DiskCosts};
 use crate::error::SizingError;
 use crate::mailbox::MailboxRequirements;

@@ -5,6 +5,7 @@
 //! clock; all of the project's `unsafe` code is in this crate.
 
 mod advised_error;
+mod backend_choice;
 mod buffer;
 mod clock;
 mod confinement;
@@ -36,6 +37,7 @@ mod unfinished_file;
 mod uring;
 
 pub use advised_error::{io_error_advice, io_error_with_advice};
+pub use backend_choice::Backend;
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot, LatencyPrecision};
@@ -62,7 +64,7 @@ pub use panic::abort_on_panic;
 pub use path_error::{system_error_number, with_path};
 pub use path_names::{fixed_unfinished_path, is_unfinished, parent_directory};
 pub use process::report_file_size_limit;
-pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
+pub use real::{RealOptions, RealVfs, direct_io_available};
 pub use replaced_file::{
     remove_durably, remove_if_exists, remove_unfinished, replace_file, replace_file_through,
     replace_file_unsynced, unique_unfinished,

@@ -10,7 +10,8 @@ use jetcell_sync::Arc;
 use smallvec::SmallVec;
 
 use super::TableState;
-use super::rows::{new_record, new_values, usage};
+use super::rows::{new_record, new_values};
+use super::state::usage;
 use crate::btree::Tree;
 use crate::bulk::{BuiltTree, BulkWriteOptions, NodeSorter, TreeBuilder, link};
 use crate::storage::DatabaseFile;

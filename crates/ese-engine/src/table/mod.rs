@@ -17,6 +17,7 @@ mod definition;
 mod long_values;
 mod open_tables;
 pub(crate) mod rows;
+mod separation;
 mod state;
 
 pub(crate) use bulk_index::{IndexProgress, create_index_in_bulk};

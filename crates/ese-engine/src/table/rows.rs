@@ -1,7 +1,6 @@
 //! Statements that insert, replace and delete records together with their index entries and long values.
 
 use jetcell_sync::Arc;
-use smallvec::SmallVec;
 use std::borrow::Cow;
 
 use ese_format::catalog::Index;
@@ -15,15 +14,12 @@ use ese_format::record::{
     record_limit,
 };
 
-use super::{TableState, long_values};
+use super::long_values;
+use super::separation::{RawValue, RawValues, build, build_whole};
+use super::state::{TableState, usage};
 use crate::btree::{Bookmark, DescentTarget, Tree, TreeCursor};
 use crate::transaction::{ActiveTransaction, ReadView};
 use crate::{Error, Result};
-
-/// Maximum length of long values that stay in the record, unless the table sets another limit.
-const INTRINSIC: usize = 1023;
-/// Maximum number of bytes that remain in the record for a separated value.
-const REFERENCE_LEN: usize = 8;
 
 /// Inserts a record. Returns its bookmark.
 pub(crate) fn insert(
@@ -115,10 +111,10 @@ pub(crate) fn replace(
     let before = Record::new(before, size);
     let mut dropped = Vec::new();
     for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
-        dropped.extend(separated(&before.get(column).map_err(|e| damaged(state, &e))?));
+        dropped.extend(separated(&before.get(column).map_err(|e| state.damaged(&e))?));
     }
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
-    let mut builder = filled.map_err(|e| damaged(state, &e))?;
+    let mut builder = filled.map_err(|e| state.damaged(&e))?;
     builder.set_limit(limit(state));
     let mut bytes = std::mem::take(&mut session.row);
     let whole = build_whole(state, &builder, &values, &mut bytes)?;
@@ -165,7 +161,7 @@ pub(crate) fn delete(
 ) -> Result<()> {
     let record = Record::new(before, state.tree.file.page_size);
     let mut dropped = Vec::new();
-    for (_, _, value) in record.tagged().map_err(|e| damaged(state, &e))? {
+    for (_, _, value) in record.tagged().map_err(|e| state.damaged(&e))? {
         dropped.extend(separated(&value));
     }
     session.statement(!state.indexes.is_empty() || !dropped.is_empty(), |session| {
@@ -193,10 +189,10 @@ pub(crate) fn read(
     column: &Column,
 ) -> Result<Value> {
     let inflate = |stored: &[u8]| {
-        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
+        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| state.damaged(&e))
     };
-    let value = record.get_or_default(column).map_err(|e| damaged(state, &e))?;
-    let decode = |bytes: &[u8]| Value::decode(column, bytes).map_err(|e| damaged(state, &e));
+    let value = record.get_or_default(column).map_err(|e| state.damaged(&e))?;
+    let decode = |bytes: &[u8]| Value::decode(column, bytes).map_err(|e| state.damaged(&e));
     let value = match value {
         ColumnValue::Multi(values) => match values.into_iter().next() {
             Some(MultiValue::Bytes(bytes)) => ColumnValue::Bytes(bytes),
@@ -274,10 +270,6 @@ fn check_settled(tree: &Arc<Tree>, view: &ReadView) -> Result<()> {
     }
 }
 
-/// A column and its raw value bytes, or `None` for null.
-pub(super) type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
-pub(super) type RawValues<'t> = SmallVec<[RawValue<'t>; 4]>;
-
 /// Returns the value that the program chose for the auto-increment column, if any.
 fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Option<i64>> {
     let Some(column) = state.increment_column() else { return Ok(None) };
@@ -317,88 +309,6 @@ fn limit(state: &TableState) -> usize {
     record_limit(state.tree.file.page_size, state.schema.max_key_len())
 }
 
-/// Returns the length above which long values are separated from the record, even if the record is short.
-fn max_intrinsic_len(state: &TableState) -> usize {
-    state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
-}
-
-/// Replaces the contents of `bytes` with a record of these values if all of them stay in the record. Returns false
-/// otherwise.
-fn build_whole<'v>(
-    state: &TableState,
-    builder: &RecordBuilder<'v>,
-    values: &'v [RawValue<'_>],
-    bytes: &mut Vec<u8>,
-) -> Result<bool> {
-    let leaves =
-        |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > max_intrinsic_len(state);
-    if values.iter().any(|(column, value)| value.as_deref().is_some_and(|value| leaves(column, value))) {
-        return Ok(false);
-    }
-    let mut builder = builder.clone();
-    for (column, value) in values {
-        builder.set_column(column, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
-    }
-    match builder.build_into(bytes) {
-        Ok(()) => Ok(true),
-        Err(RecordError::TooBig { .. }) => Ok(false),
-        Err(error) => Err(usage(&error)),
-    }
-}
-
-/// Replaces the contents of `bytes` with a record of these values. Values that are long or do not fit into the record
-/// are stored in the long-value tree by calling `store`, to which `with` is also passed.
-fn build<'v, S>(
-    with: &mut S,
-    state: &TableState,
-    builder: &mut RecordBuilder<'v>,
-    values: &'v [RawValue<'_>],
-    before: Option<&Record<'_>>,
-    mut store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
-    bytes: &mut Vec<u8>,
-) -> Result<()> {
-    let intrinsic = max_intrinsic_len(state);
-    for (column, value) in values {
-        match value {
-            Some(value) if column.kind.is_long() && value.len() > intrinsic => {
-                let id = store(with, state, Cow::Borrowed(value))?;
-                builder.set_separated(column.id, id)
-            }
-            value => builder.set_column(column, value.as_deref().map(Cow::Borrowed)),
-        }
-        .map_err(|e| usage(&e))?;
-    }
-    loop {
-        let too_big = match builder.build_into(bytes) {
-            Ok(()) => return Ok(()),
-            Err(error @ RecordError::TooBig { .. }) => error,
-            Err(error) => return Err(usage(&error)),
-        };
-        let candidates = builder.intrinsic_long_values().into_iter().filter(|(_, len)| *len > REFERENCE_LEN);
-        let (column, _) = candidates.max_by_key(|(_, len)| *len).ok_or_else(|| usage(&too_big))?;
-        let given =
-            values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.as_deref());
-        let value = match given {
-            Some(value) => Cow::Borrowed(value),
-            None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?.into(),
-        };
-        let id = store(with, state, value)?;
-        builder.set_separated(column, id).map_err(|e| usage(&e))?;
-    }
-}
-
-fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId) -> Result<Option<Vec<u8>>> {
-    let (Some(record), Some(column)) = (before, state.schema.column(id)) else { return Ok(None) };
-    Ok(match record.get(column).map_err(|e| damaged(state, &e))? {
-        ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
-        ColumnValue::Compressed(stored) => {
-            let plain = compression::decompress(stored, compression::MAX_INTRINSIC);
-            Some(plain.map_err(|e| damaged(state, &e))?)
-        }
-        _ => None,
-    })
-}
-
 fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &ReadView) -> Result<Keys> {
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
@@ -426,12 +336,4 @@ fn separated(value: &ColumnValue<'_>) -> Vec<LongValueId> {
             .collect(),
         _ => Vec::new(),
     }
-}
-
-pub(super) fn usage(error: &dyn std::error::Error) -> Error {
-    Error::Usage(error.to_string())
-}
-
-fn damaged(state: &TableState, error: &dyn std::error::Error) -> Error {
-    state.tree.damaged(state.tree.root, format_args!("record of table {:?}: {error}", state.schema.name))
 }

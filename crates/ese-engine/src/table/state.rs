@@ -38,6 +38,11 @@ pub(crate) struct IndexState {
 }
 
 impl TableState {
+    /// Returns the error for a record that cannot be read.
+    pub fn damaged(&self, error: &dyn std::error::Error) -> Error {
+        self.tree.damaged(self.tree.root, format_args!("record of table {:?}: {error}", self.schema.name))
+    }
+
     pub fn new(system: &Arc<SystemTables>, schema: TableSchema) -> Result<TableState> {
         let open = |id: TreeId, root: PageNumber, density: u32| {
             let tree = system.trees.tree_at(root)?;
@@ -248,4 +253,8 @@ fn edge_key(tree: &Arc<Tree>, edge: TreeEdge) -> Result<Option<Vec<u8>>> {
     let (view, mut cursor) = (ReadView::latest(), TreeCursor::new(tree.clone()));
     let found = if edge == TreeEdge::First { cursor.first(&view)? } else { cursor.last(&view)? };
     Ok(cursor.bookmark().filter(|_| found).map(|bookmark| bookmark.key().to_vec()))
+}
+
+pub(super) fn usage(error: &dyn std::error::Error) -> Error {
+    Error::Usage(error.to_string())
 }

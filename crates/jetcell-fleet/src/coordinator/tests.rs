@@ -1,6 +1,7 @@
 //! Tests of the coordinator and hosts in simulated time, with message loss.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::*;
 use crate::clock::ClockReading;

@@ -1,10 +1,10 @@
 //! Tests for every case in `sizing-cases.json`. If a published figure is not reproduced, the test states the
 //! deviation and the reason.
 
-use jetcell_sizing::array::{ArrayLoad, SizedArray};
 use jetcell_sizing::catalogue::{CatalogueDisk, DiskCatalogue};
 use jetcell_sizing::config::{Config, StorageConfig};
 use jetcell_sizing::demand::{largest_on_disk_gib, transport_gib};
+use jetcell_sizing::disk_count::{ArrayLoad, SizedArray};
 use jetcell_sizing::platform::Platform;
 use jetcell_sizing::raid::{GroupLayout, RaidKind, costs_with_two_lost, partial_stripe};
 use jetcell_sizing::sheet::floor;

@@ -14,33 +14,20 @@ use jetcell_sync::Arc;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::backend_choice::Backend;
 use crate::confinement::{Confinement, ResolvedPath};
 use crate::descriptor::{Descriptor, set_direct};
 use crate::engine::TransferEngine;
 use crate::lock::FileLock;
 use crate::output_file::create_private_directory;
-use crate::pool::TransferPool;
 use crate::replaced_file::unique_unfinished;
 use crate::retry::retry;
-use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
 /// Smallest block size of any supported device, in bytes.
 const SECTOR: usize = 512;
 /// Size in bytes of each write of zeros, on file systems that cannot reserve space.
 const ZEROS: usize = 1 << 20;
-
-/// Backend that runs asynchronous file transfers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Backend {
-    /// `io_uring` if the kernel allows it, otherwise threads.
-    #[default]
-    Auto,
-    /// `io_uring` only. Creating the file system fails if the kernel refuses it.
-    Uring,
-    /// Threads that make blocking calls.
-    Threads,
-}
 
 /// Options for accessing the machine's file system.
 #[derive(Clone, Copy, Debug)]
@@ -70,14 +57,7 @@ impl RealVfs {
     /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if
     /// `io_uring` was requested and the kernel refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
-        let engine: Arc<dyn TransferEngine> = match options.backend {
-            Backend::Uring => Arc::new(Uring::new()?),
-            Backend::Threads => Arc::new(TransferPool::new()?),
-            Backend::Auto => match Uring::new() {
-                Ok(uring) => Arc::new(uring),
-                Err(_) => Arc::new(TransferPool::new()?),
-            },
-        };
+        let engine = options.backend.start()?;
         let smallest_transfer = IoBuffer::ALIGNMENT;
         let (direct, confinement) = (options.direct, Confinement::default());
         Ok(RealVfs { engine, direct, smallest_transfer, confinement, clock: Arc::new(RealClock::new()) })

@@ -66,6 +66,13 @@ pub(super) struct PageRedo {
     pub role: PageRole,
 }
 
+impl PageRedo {
+    /// Returns whether a page with this change time lacks the change. Otherwise the page was written after the change.
+    pub fn is_missing(&self, page: DbTime) -> bool {
+        self.after > page
+    }
+}
+
 /// The change that an Undo record undoes.
 pub(super) enum UndoneChange {
     Change(VersionChange),

@@ -2,8 +2,8 @@
 
 use jetcell_raid_models::units::{AnnualFailure, Hours};
 use jetcell_raid_models::{RaidType, ReliabilityAssessment, ReliabilityInputs};
-use jetcell_sizing::array::SizedArray;
 use jetcell_sizing::catalogue::CatalogueDisk;
+use jetcell_sizing::disk_count::SizedArray;
 use jetcell_sizing::raid::{GroupLayout, RaidKind};
 use jetcell_sizing::{Config, DiskCatalogue, StorageDesign};
 

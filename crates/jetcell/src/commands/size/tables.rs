@@ -4,7 +4,7 @@ use jetcell_input::Align;
 use jetcell_input::number::{decimal, signed};
 use jetcell_report::{Digits, ReportCell, ReportColumn, ReportTable};
 use jetcell_sizing::StorageDesign;
-use jetcell_sizing::array::SizedArray;
+use jetcell_sizing::disk_count::SizedArray;
 use jetcell_sizing::states::SystemState;
 
 use super::SizingWithRisk;

@@ -297,7 +297,7 @@ impl<'a> PageReplay<'a> {
         let time = Page::new(&pinned.read(), size).db_time();
         self.check_not_ahead(changes, time, &database)?;
         // The latch is released here because records may have to be read.
-        let is_missing = |change: &&PageRedo| change.after > time;
+        let is_missing = |change: &&PageRedo| change.is_missing(time);
         let missing: Vec<(&PageRedo, LogRecord)> = match records {
             Some(records) => changes.iter().zip(records).filter(|(change, _)| is_missing(change)).collect(),
             None => changes

@@ -9,8 +9,8 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{DurabilityViolation, FileComparison, compare, writer_of};
 use super::damage::OperationDamage;
+use super::file_comparison::{DurabilityViolation, FileComparison, compare, writer_of};
 use super::journal::{FailureLevel, Journal};
 use super::latency::{SuspiciousSyncReason, doubt};
 use super::model::{FileModel, NameBinding, NameModel, StateOrigin, StorageModel};
