@@ -59,7 +59,7 @@ fn headings(text: &str) -> HashSet<String> {
 }
 
 /// Returns a document without its fenced code blocks.
-fn without_code(text: &str) -> String {
+pub(super) fn without_code(text: &str) -> String {
     let mut code = false;
     let lines = text.lines().filter(|line| {
         let fence = line.trim_start().starts_with("```");

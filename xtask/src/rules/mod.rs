@@ -12,6 +12,7 @@ mod licences;
 mod links;
 mod locks;
 mod manifests;
+mod manual;
 mod names;
 mod shared;
 mod sizes;
@@ -34,7 +35,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 18] = [
+pub const RULES: [RepositoryRule; 19] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -107,6 +108,11 @@ pub const RULES: [RepositoryRule; 18] = [
         name: "sizes",
         claim: "files, functions and headers that exceed their limits",
         check: sizes::check,
+    },
+    RepositoryRule {
+        name: "manual",
+        claim: "pages that are too long, and terms of the glossary that the code does not use",
+        check: manual::check,
     },
     RepositoryRule {
         name: "words",
