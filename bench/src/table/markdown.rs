@@ -15,8 +15,8 @@ use crate::engines::ALL;
 pub fn page(measurements: &Measurements) -> String {
     format!(
         "# Performance: results\n\n\
-         `bench/run.sh --output docs/performance/results.md` writes this file. See [method.md](method.md) for the rows and\n\
-         [limits.md](limits.md) for what limits them.\n\n{}",
+         `bench/run.sh --output docs/performance/results.md` writes this file. The [method](method.md) describes the rows,\n\
+         and the [limits](limits.md) explain them.\n\n{}",
         table(measurements)
     )
 }
@@ -46,10 +46,10 @@ pub fn table(measurements: &Measurements) -> String {
         measurements.figure(&format!("redo/{engine}"), |value| number_at_path(value, "/checkpointed_seconds"))
     };
     if let Some(ours) = checkpointed("jetcell") {
-        let theirs = checkpointed("wiredtiger").map(|theirs| format!(", WiredTiger {theirs:.2} s"));
+        let theirs = checkpointed("wiredtiger").map(|theirs| format!(" (WiredTiger: {theirs:.2} s)"));
         let theirs = theirs.unwrap_or_default();
         let _ =
-            writeln!(text, "\nRow 11 until every change is in the file and durable: {ours:.2} s{theirs}.");
+            writeln!(text, "\nIn row 11, every change is in the file and durable after {ours:.2} s{theirs}.");
     }
     for (engine, why) in measurements.missing.iter().filter(|(_, why)| *why != NOT_ASKED_FOR) {
         let _ = writeln!(text, "\nMissing: {engine}: {why}");
@@ -134,8 +134,10 @@ fn scaling(measurements: &Measurements, text: &mut String) {
         let steps = ["all-cores", "one-core"].map(|step| format!("{step}{name}/jetcell"));
         if let Some(ratio) = measurements.ratio((&steps[0], operation_rate), (&steps[1], operation_rate)) {
             let quiet = if measurements.is_quiet(&[&steps[0], &steps[1]]) { "" } else { ", not quiet" };
-            let _ =
-                writeln!(text, "\nFrom one processor to all: {ratio:.2} × the operations/s ({what}){quiet}.");
+            let _ = writeln!(
+                text,
+                "\nAll processors reach {ratio:.2} × the operations/s of one processor ({what}){quiet}."
+            );
         }
     }
 }
