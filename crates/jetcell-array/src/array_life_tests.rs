@@ -275,7 +275,7 @@ impl ArrayLife<'_> {
         self.scrubbed += 1;
         let mut report = ScrubReport::default();
         let array = self.tested.array();
-        array.members_mut().config_mut().scrub_cursor = zone;
+        array.members_mut().config.scrub_cursor = zone;
         array.scrub_step(&mut report).unwrap();
         let found = self.drives.iter().filter(|drive| drive.defect == Some(zone)).count() as u64;
         assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");

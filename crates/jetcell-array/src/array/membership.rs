@@ -32,7 +32,7 @@ impl Array {
             // Journal entries use the current numbering of cells, so they must not be replayed after this change.
             self.row_writer().sync_members()?;
         }
-        let sequence = self.staging.writer().sequence();
+        let sequence = self.staging.writer.sequence;
         self.members_mut().enlist(part, members, sequence)
     }
 

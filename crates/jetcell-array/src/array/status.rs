@@ -76,8 +76,8 @@ pub struct ArrayStatus {
 impl ArrayStatus {
     /// Returns the state of these members, of whose blocks `staged_blocks` are not committed.
     pub(super) fn new(members: &MemberSet, staged_blocks: usize) -> ArrayStatus {
-        let config = members.config();
-        let path = |member: MemberId| members.device_of(member).map(|device| members.device(device).path());
+        let config = &members.config;
+        let path = |member: MemberId| members.device_of(member).map(|device| members.devices[device].path());
         let zones = config.layout.zones();
         let slots = config.slots.iter().map(|slot| {
             let (member, replacement) = (path(slot.member), path(slot.replacement));
@@ -86,7 +86,7 @@ impl ArrayStatus {
             SlotStatus { state, member, replacement, progress }
         });
         let lost = members.lost_slots();
-        let state = match members.mode() {
+        let state = match members.mode {
             ArrayMode::Stopped => ArrayState::Stopped,
             _ if !members.tolerates_loss(&lost) => ArrayState::Stopped,
             _ if lost.is_empty() => ArrayState::Optimal,
@@ -98,7 +98,7 @@ impl ArrayStatus {
             bytes: config.layout.bytes(),
             slots: slots.collect(),
             spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
-            failed: members.failed().to_vec(),
+            failed: members.failed.clone(),
             staged_blocks,
         }
     }

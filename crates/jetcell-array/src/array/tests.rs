@@ -570,7 +570,7 @@ fn prefetched_records_are_used_unless_the_zone_changes() {
         tested.write(&[(blocks(2)[7], 77)].into()).unwrap();
         assert_eq!(read(&mut tested, 2, false), 0, "{level}");
         assert_eq!(tested.array().counters().stale_blocks + tested.array().counters().checksum_errors, 0);
-        tested.array().members_mut().records_mut().forget_zone(2);
+        tested.array().members_mut().records.forget_zone(2);
         assert_eq!(read(&mut tested, 2, false), each, "{level}");
     }
 }

@@ -77,7 +77,7 @@ impl<'a> MemberRebuild<'a> {
     }
 
     fn config(&self) -> &ArrayConfig {
-        self.writer.members().config()
+        self.writer.rows.members.config
     }
 
     /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
@@ -86,7 +86,7 @@ impl<'a> MemberRebuild<'a> {
             let targets = self.targets_of(begun.zone);
             !targets.is_empty() && begun.targets == targets
         };
-        if let Some(begun) = self.writer.members().partial_rebuild().filter(is_current) {
+        if let Some(begun) = self.writer.rows.members.partial_rebuild.as_ref().filter(is_current) {
             let end = (begun.zone + 1) * ZONE_ROWS;
             return Some((begun.next_row..end.min(begun.next_row + most), begun.targets.clone()));
         }
@@ -111,7 +111,7 @@ impl<'a> MemberRebuild<'a> {
             let config = &self.config().slots[slot];
             let device = self
                 .writer
-                .members()
+                .rows.members
                 .device_of(config.replacement)
                 .filter(|_| !config.rebuilt.contains(zone))?;
             Some((slot, device))
@@ -124,7 +124,7 @@ impl<'a> MemberRebuild<'a> {
         let slots = self.config().slots.iter();
         slots
             .filter(|slot| {
-                self.writer.members().device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)
+                self.writer.rows.members.device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)
             })
             .count()
     }
@@ -142,9 +142,9 @@ impl<'a> MemberRebuild<'a> {
         let rebuilding = slots.iter().filter(|slot| slot.replacement != 0);
         let gaps = rebuilding.flat_map(|slot| edges.iter().map(|edge| slot.rebuilt.next_gap(*edge)));
         let is_whole = slots.iter().all(|slot| slot.rebuilt.ranges().len() < MAX_RANGES);
-        let recent = self.writer.recent_zones().iter().copied().filter(|_| is_whole);
+        let recent = self.writer.recent_zones.iter().copied().filter(|_| is_whole);
         let recency = |zone: &u64| {
-            self.writer.recent_zones().iter().position(|recent| recent == zone).filter(|_| is_whole)
+            self.writer.recent_zones.iter().position(|recent| recent == zone).filter(|_| is_whole)
         };
         let candidates = gaps.chain(recent).filter(|zone| *zone < zones && is_open(*zone));
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
@@ -159,8 +159,8 @@ impl<'a> MemberRebuild<'a> {
         targets: &[RebuildTarget],
     ) -> Result<(u64, u64)> {
         let mut lost = 0;
-        let mut ahead = ZoneReadahead::new(self.writer.rows_mut(), load, rows, |store, row, state| {
-            let of_slot = |(slot, _): &RebuildTarget| store.members().layout().cell(row, *slot);
+        let mut ahead = ZoneReadahead::new(&mut self.writer.rows, load, rows, |store, row, state| {
+            let of_slot = |(slot, _): &RebuildTarget| store.members.layout().cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
             let is_available = |store: &mut RowStore, cell: usize| {
                 state.cells[cell] == CellState::Empty || store.has_source(row, cell, state)
@@ -170,18 +170,18 @@ impl<'a> MemberRebuild<'a> {
         });
         let mut under_way = None;
         let mut written = Ok(());
-        while let Some(states) = ahead.next(self.writer.rows_mut()) {
+        while let Some(states) = ahead.next(&mut self.writer.rows) {
             written = self.start_rebuild_writes(&states, targets, &mut lost).and_then(|started| {
                 under_way
                     .replace(started)
-                    .map_or(Ok(()), |before| self.writer.members_mut().finish_writes(before))
+                    .map_or(Ok(()), |before| self.writer.rows.members.finish_writes(before))
             });
             if written.is_err() {
                 break;
             }
         }
         // The last writes are finished even after an error, because none may be in flight when this function returns.
-        let last = under_way.map_or(Ok(()), |last| self.writer.members_mut().finish_writes(last));
+        let last = under_way.map_or(Ok(()), |last| self.writer.rows.members.finish_writes(last));
         written.and(last).map(|()| (ahead.end_of_read_rows(), lost))
     }
 
@@ -200,15 +200,15 @@ impl<'a> MemberRebuild<'a> {
         let zone = states[0].0 / ZONE_ROWS;
         let mut pieces = vec![];
         for (_, device) in targets {
-            if self.writer.members().has_failed(*device) {
+            if self.writer.rows.members.devices[*device].failed {
                 continue;
             }
             match self.rebuild_segments(*device, zone, &filled) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.writer.members_mut().handle_write_result(*device, Err(error))?,
+                Err(error) => self.writer.rows.members.handle_write_result(*device, Err(error))?,
             }
         }
-        Ok(self.writer.members_mut().start_writes(pieces, IoReason::Other))
+        Ok(self.writer.rows.members.start_writes(pieces, IoReason::Other))
     }
 
     /// Returns the transfers that write a zone's blocks and records to a replacement.
@@ -218,8 +218,8 @@ impl<'a> MemberRebuild<'a> {
         zone: u64,
         filled: &[RebuiltCell],
     ) -> Result<Vec<TransferSegment>> {
-        let members = self.writer.members_mut();
-        let layout = members.device(device).layout;
+        let members = &mut self.writer.rows.members;
+        let layout = members.devices[device].layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
         for filled in filled.iter().filter(|filled| filled.device == device) {
             members.put_record(device, filled.row, filled.record)?;
@@ -241,8 +241,8 @@ impl<'a> MemberRebuild<'a> {
         targets: &[RebuildTarget],
         filled: &mut Vec<RebuiltCell>,
     ) -> Result<bool> {
-        let rows = self.writer.rows_mut();
-        let layout = *rows.members().layout();
+        let rows = &mut self.writer.rows;
+        let layout = *rows.members.layout();
         let cells: Vec<usize> = targets.iter().map(|(slot, _)| layout.cell(row, *slot)).collect();
         let mut found: Vec<Option<IoBuffer>> =
             cells.iter().map(|cell| rows.read_cell(row, *cell, state)).collect();
@@ -264,7 +264,7 @@ impl<'a> MemberRebuild<'a> {
         let is_whole = found.iter().all(Option::is_some);
         for (((_, device), cell), block) in targets.iter().zip(cells).zip(found) {
             let (record, block) = match block {
-                Some(block) => (self.writer.rows().expected_record(row, cell, state, &block), block),
+                Some(block) => (self.writer.rows.expected_record(row, cell, state, &block), block),
                 None => (RecordSlot::Damaged, IoBuffer::zeroed(0)),
             };
             filled.push(RebuiltCell { device: *device, row, record, block });
@@ -274,21 +274,21 @@ impl<'a> MemberRebuild<'a> {
 
     /// Marks rows of replacements as rebuilt. Complete zones are made durable first. Returns their number.
     pub fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<u64> {
-        let members = self.writer.members_mut();
+        let members = &mut self.writer.rows.members;
         let zone = rows.start / ZONE_ROWS;
         if !rows.end.is_multiple_of(ZONE_ROWS) {
-            members.set_partial_rebuild(Some(PartialZoneRebuild { zone, next_row: rows.end, targets }));
+            members.partial_rebuild = Some(PartialZoneRebuild { zone, next_row: rows.end, targets });
             return Ok(0);
         }
-        members.set_partial_rebuild(None);
+        members.partial_rebuild = None;
         let zones = zone..rows.end / ZONE_ROWS;
         for (slot, device) in targets {
-            if members.has_failed(device) {
+            if members.devices[device].failed {
                 continue;
             }
             members.sync_device(device)?;
-            if !members.has_failed(device) {
-                members.config_mut().slots[slot].rebuilt.insert(zones.clone());
+            if !members.devices[device].failed {
+                members.config.slots[slot].rebuilt.insert(zones.clone());
             }
         }
         Ok(zones.end - zones.start)
@@ -297,10 +297,10 @@ impl<'a> MemberRebuild<'a> {
     /// Makes replacements that have all zones the members of their slots. All of them are promoted in the same
     /// configuration, so startup never finds replacements that are complete but not promoted.
     pub fn promote(&mut self) -> Result<()> {
-        let members = self.writer.members_mut();
+        let members = &mut self.writer.rows.members;
         let zones = members.layout().zones();
         let is_complete = |slot: &SlotConfig| slot.replacement != 0 && slot.rebuilt.len() >= zones;
-        let slots = &members.config().slots;
+        let slots = &members.config.slots;
         let complete: Vec<usize> = (0..slots.len()).filter(|slot| is_complete(&slots[*slot])).collect();
         if complete.is_empty() {
             return Ok(());

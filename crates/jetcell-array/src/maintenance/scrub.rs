@@ -65,9 +65,9 @@ pub(super) struct RowScrub<'a> {
 impl RowScrub<'_> {
     /// Checks rows. Returns the end of the checked rows.
     pub fn run(&mut self, load: &LoadMeter, rows: Range<u64>) -> Result<u64> {
-        let all: Vec<usize> = (0..self.writer.members().layout().slots).collect();
-        let mut ahead = ZoneReadahead::new(self.writer.rows_mut(), load, rows, |_, _, _| all.clone());
-        while let Some(states) = ahead.next(self.writer.rows_mut()) {
+        let all: Vec<usize> = (0..self.writer.rows.members.layout().slots).collect();
+        let mut ahead = ZoneReadahead::new(&mut self.writer.rows, load, rows, |_, _, _| all.clone());
+        while let Some(states) = ahead.next(&mut self.writer.rows) {
             for (row, state) in states {
                 self.scrub_row(row, &state)?;
             }
@@ -82,10 +82,10 @@ impl RowScrub<'_> {
             return Ok(());
         }
         let all: Vec<usize> = (0..state.cells.len()).collect();
-        let before = self.writer.members().counters().blocks_repaired;
-        let layout = *self.writer.members().layout();
-        let (code, kernel) = (self.writer.members().code(), self.writer.rows().kernel());
-        let whole = match self.writer.rows_mut().whole_row(row, state, &all) {
+        let before = self.writer.rows.members.counters.blocks_repaired;
+        let layout = *self.writer.rows.members.layout();
+        let (code, kernel) = (self.writer.rows.members.code, self.writer.rows.kernel);
+        let whole = match self.writer.rows.whole_row(row, state, &all) {
             Ok(whole) => whole,
             Err(ArrayError::Unrecoverable { .. }) => {
                 self.report.unrecoverable.push(row);
@@ -104,10 +104,10 @@ impl RowScrub<'_> {
         }
         if !whole.recovered.is_empty() {
             self.writer.repair(row, state, &whole)?;
-            self.report.repaired += self.writer.members().counters().blocks_repaired - before;
+            self.report.repaired += self.writer.rows.members.counters.blocks_repaired - before;
             return Ok(());
         }
-        match self.writer.rows().check_consistency(&whole.cells) {
+        match self.writer.rows.check_consistency(&whole.cells) {
             Consistency::Consistent => Ok(()),
             Consistency::OneColumn(cell) if cell >= code.data_columns(state.cells.len()) => {
                 let mut cells = whole.cells;
@@ -136,7 +136,7 @@ impl RowScrub<'_> {
             if *cell_state != CellState::Empty {
                 continue;
             }
-            let members = self.writer.members_mut();
+            let members = &mut self.writer.rows.members;
             let slot = members.layout().slot(row, cell);
             for device in members.sources(slot, row) {
                 if members.record(device, row, cell) == RecordSlot::Empty {
@@ -153,13 +153,13 @@ impl RowScrub<'_> {
     }
 
     fn rewrite_parity(&mut self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> Result<()> {
-        let rows = self.writer.rows_mut();
-        let layout = *rows.members().layout();
-        let (array, stored_cell) = (rows.members().config().array, layout.stored_cell(cell));
+        let rows = &mut self.writer.rows;
+        let layout = *rows.members.layout();
+        let (array, stored_cell) = (rows.members.config.array, layout.stored_cell(cell));
         let record = BlockRecord::new(array, row, stored_cell, state.generation, state.tags, block);
-        for device in rows.members().sources(layout.slot(row, cell), row) {
+        for device in rows.members.sources(layout.slot(row, cell), row) {
             rows.rewrite_cell(device, row, RecordSlot::Written(record), block)?;
         }
-        rows.members_mut().save_changes()
+        rows.members.save_changes()
     }
 }

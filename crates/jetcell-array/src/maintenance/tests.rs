@@ -75,19 +75,19 @@ fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
         tested.array().replace(slot, &file, false).unwrap();
     }
     let array = tested.array();
-    array.members_mut().config_mut().layout =
-        ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config().layout };
-    array.members_mut().config_mut().slots[0].rebuilt.insert(0..40);
+    array.members_mut().config.layout =
+        ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config.layout };
+    array.members_mut().config.slots[0].rebuilt.insert(0..40);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(40));
     array.row_writer().recent_zones_mut().extend([20, 70, 60]);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(60));
-    array.members_mut().config_mut().slots[1].rebuilt.insert(60..61);
+    array.members_mut().config.slots[1].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(70));
     array.row_writer().recent_zones_mut().clear();
-    array.members_mut().config_mut().slots[1].rebuilt.insert(40..50);
-    array.members_mut().config_mut().slots[0].rebuilt.insert(60..61);
+    array.members_mut().config.slots[1].rebuilt.insert(40..50);
+    array.members_mut().config.slots[0].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(50));
-    array.members_mut().config_mut().slots[0].rebuilt.insert(0..100);
+    array.members_mut().config.slots[0].rebuilt.insert(0..100);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(0));
 }
 
@@ -209,7 +209,7 @@ fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
     let block = [0x3C; BLOCK];
     let stored = array.members().layout().stored_cell(cell);
     let record =
-        BlockRecord::new(array.members().config().array, row, stored, old.generation.get(), old.tags, &block);
+        BlockRecord::new(array.members().config.array, row, stored, old.generation.get(), old.tags, &block);
     let device = array.members().sources(array.members().layout().slot(row, cell), row).next().unwrap();
     array.row_writer().rows_mut().rewrite_cell(device, row, RecordSlot::Written(record), &block).unwrap();
 }
@@ -222,7 +222,7 @@ fn inconsistent_blocks_are_reported_and_only_parity_is_corrected() {
         let batch = (0..blocks).map(|block| (block, block * 3 + 1)).collect();
         tested.write(&batch).unwrap();
         let columns = tested.array().layout().data_columns();
-        let parities = tested.array().members().code().parities();
+        let parities = tested.array().members().code.parities();
         falsify(&mut tested, 1, 0);
         let report = tested.array().scrub().unwrap();
         let expected = (parities > 1).then(|| tested.array().layout().slot(1, 0));

@@ -122,11 +122,6 @@ impl MemberSet {
         self.records.forget(device);
     }
 
-    /// Returns true if a device failed or was retired.
-    pub fn has_failed(&self, device: usize) -> bool {
-        self.devices[device].failed
-    }
-
     /// Makes the writes to a device durable.
     pub fn sync_device(&mut self, device: usize) -> Result<()> {
         let result = self.devices[device].sync();

@@ -63,7 +63,7 @@ impl RowStore {
             device,
             offset,
             // If the read fails, the content of the buffer is arbitrary, but it is not used.
-            buffer: self.members.buffers().take(bytes),
+            buffer: self.members.buffers.take(bytes),
         };
         let pieces = runs(places).into_iter().map(piece).collect();
         self.members.start_transfers(TransferKind::Read, pieces, IoReason::Other)
@@ -88,7 +88,7 @@ impl RowStore {
                     arrived(&piece);
                     self.fetched.segments.push(piece);
                 }
-                Err(_) => self.members.buffers().recycle(piece.buffer),
+                Err(_) => self.members.buffers.recycle(piece.buffer),
             }
         }
         self.fetched.segments.sort_unstable_by_key(|piece| (piece.device, piece.offset));
@@ -103,7 +103,7 @@ impl RowStore {
     /// Releases the fetched blocks after the operation that needed them.
     pub fn release_fetched(&mut self) {
         for piece in std::mem::take(&mut self.fetched.segments) {
-            self.members.buffers().recycle(piece.buffer);
+            self.members.buffers.recycle(piece.buffer);
         }
     }
 
@@ -127,7 +127,7 @@ impl RowStore {
             (Some(only), None) => only,
             _ => self.device_with_record(row, cell, record)?,
         };
-        Some((device, self.members.device(device).layout.block(row)))
+        Some((device, self.members.devices[device].layout.block(row)))
     }
 }
 

@@ -27,13 +27,13 @@ impl RowWriter {
     /// Writes columns of rows atomically. When this returns, the new content survives a crash, and the in-place
     /// writes are in flight. The next commit waits for them.
     pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
-        debug_assert!(rows.iter().all(|(row, _)| !self.members().config().open_rows.contains(*row)));
+        debug_assert!(rows.iter().all(|(row, _)| !self.rows.members.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
         let planned = self.rows.plan_rows(rows)?;
         let by_device = self.group_by_device(&planned);
-        let members = self.rows.members_mut();
-        let participants: Vec<MemberId> = by_device.keys().map(|device| members.member_of(*device)).collect();
+        let members = &mut self.rows.members;
+        let participants: Vec<MemberId> = by_device.keys().map(|device| members.devices[*device].member).collect();
         let mut journal = vec![];
         for (&device, writes) in &by_device {
             let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
@@ -53,10 +53,10 @@ impl RowWriter {
         self.sync_members()?;
         // Members whose part of the journal could not be written must be recorded as failed before anything is
         // written in place. Otherwise, startup after a crash would assume that the commit never began.
-        self.members_mut().save_changes()?;
+        self.rows.members.save_changes()?;
         let writes = self.start_in_place_writes(&by_device)?;
         self.sequence += 1;
-        self.members_mut().counters_mut().commits += 1;
+        self.rows.members.counters.commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
@@ -74,7 +74,7 @@ impl RowWriter {
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
             for write in writes {
-                let members = self.rows.members();
+                let members = &mut self.rows.members;
                 for device in members.targets(members.layout().slot(*row, write.cell)) {
                     by_device.entry(device).or_default().push((*row, write, cells));
                 }
@@ -89,16 +89,16 @@ impl RowWriter {
     ) -> Result<InFlightTransfers> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
-            if self.members().has_failed(device) {
+            if self.rows.members.devices[device].failed {
                 continue;
             }
             match self.in_place_segments(device, writes) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.members_mut().handle_write_result(device, Err(error))?,
+                Err(error) => self.rows.members.handle_write_result(device, Err(error))?,
             }
         }
         self.remember_recent_zones(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
-        Ok(self.members_mut().start_writes(pieces, IoReason::Other))
+        Ok(self.rows.members.start_writes(pieces, IoReason::Other))
     }
 
     /// Remembers these zones as the most recently written ones.
@@ -113,8 +113,8 @@ impl RowWriter {
     }
 
     pub(in crate::array) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
-        self.members_mut().finish_writes(writes)?;
-        self.members_mut().save_changes()
+        self.rows.members.finish_writes(writes)?;
+        self.rows.members.save_changes()
     }
 
     /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
@@ -123,11 +123,11 @@ impl RowWriter {
         device: usize,
         writes: &[(u64, &CellWrite, u64)],
     ) -> Result<Vec<TransferSegment>> {
-        let members = self.rows.members_mut();
+        let members = &mut self.rows.members;
         for (row, write, _) in writes {
             members.put_record(device, *row, RecordSlot::Written(write.record))?;
         }
-        let layout = members.device(device).layout;
+        let layout = members.devices[device].layout;
         let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
         let mut records = vec![];
         for zone in zones {

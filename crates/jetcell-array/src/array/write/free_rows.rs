@@ -78,9 +78,9 @@ impl RowWriter {
         }
         self.sync_members()?;
         let sequence = self.sequence;
-        self.members_mut().config_mut().journal_floor = sequence;
+        self.rows.members.config.journal_floor = sequence;
         self.replayable_rows.clear();
-        self.members_mut().save_config()
+        self.rows.members.save_config()
     }
 
     /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a
@@ -95,7 +95,7 @@ impl RowWriter {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_after(rows) {
-            self.members_mut().read_records_ahead(zones);
+            self.rows.members.read_records_ahead(zones);
         }
         for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
             if let Err(error) = self.start_batch(batch) {
@@ -108,36 +108,36 @@ impl RowWriter {
     /// Waits for the operations that must complete before these rows can be written, and loads the records of the
     /// rows.
     pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
-        self.members().check_writable()?;
+        self.rows.members.check_writable()?;
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
         self.prevent_replay_of(rows)?;
-        self.members_mut().records_mut().trim();
+        self.rows.members.records.trim();
         let of_zones = rows.chunk_by(|one, next| one / ZONE_ROWS == next / ZONE_ROWS);
         let need_records = |rows: &&[u64]| {
-            let generation = self.members().records().next_generation(rows[0] / ZONE_ROWS);
+            let generation = self.rows.members.records.next_generation(rows[0] / ZONE_ROWS);
             generation.is_none() || !is_whole(rows)
         };
         let needed: Vec<u64> = of_zones.filter(need_records).flatten().copied().collect();
-        self.members_mut().load_records_of_rows(needed.into_iter());
+        self.rows.members.load_records_of_rows(needed.into_iter());
         Ok(())
     }
 
     /// Opens rows of one zone, in ascending order. Nothing may refer to the rows, and their blocks have no content
     /// yet. Returns `None` if cells have copies.
     pub fn open_zone(&self, rows: Vec<u64>) -> Option<OpenZone> {
-        let members = self.members();
-        (members.code().copies() == 1).then(|| OpenZone::new(*members.layout(), rows))
+        let members = &self.rows.members;
+        (members.code.copies() == 1).then(|| OpenZone::new(*members.layout(), rows))
     }
 
     /// Takes over a caller's buffer for blocks of a zone. The caller gets a buffer of the same length and capacity
     /// with arbitrary content in exchange. Returns `None` if the content must be copied instead.
     pub fn adopt_buffer(&mut self, zone: &mut OpenZone, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
-        zone.adopt_buffer(self.members_mut().buffers(), buffer)
+        zone.adopt_buffer(&mut self.rows.members.buffers, buffer)
     }
 
     /// Closes a zone without writing it. Returns the blocks that have content.
     pub fn close_zone(&mut self, zone: OpenZone) -> Vec<(u64, SharedBlock)> {
-        zone.close(self.members_mut().buffers())
+        zone.close(&mut self.rows.members.buffers)
     }
 
     /// Starts to write a full zone. See [`RowWriter::start_free_rows`].
@@ -148,7 +148,7 @@ impl RowWriter {
         let number = zone.rows()[0] / ZONE_ROWS;
         self.prepare_free_rows(zone.rows())?;
         if number.is_multiple_of(ZONES_PER_READ) {
-            self.members_mut().read_generations_ahead(number + 1..number + 1 + OPEN_ZONES_AHEAD);
+            self.rows.members.read_generations_ahead(number + 1..number + 1 + OPEN_ZONES_AHEAD);
         }
         let started = self.start_prepared(zone);
         if started.is_err() {
@@ -173,24 +173,24 @@ impl RowWriter {
 
     fn count_blocks_written(&mut self, rows: &[FreeRowWrite]) {
         let blocks = rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
-        self.members_mut().counters_mut().blocks_written += blocks;
+        self.rows.members.counters.blocks_written += blocks;
     }
 
     /// Writes zeros to all blocks of rows that nothing refers to, regardless of their state. The rows must be in
     /// ascending order. The zeros are durable when this returns.
     pub fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
-        let columns = self.members().layout().data_columns();
+        let columns = self.rows.members.layout().data_columns();
         let zero_row = |row| (row, vec![zeros.clone(); columns]);
         let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
         for rows in rows.chunks(ROWS_CLEARED) {
-            self.members_mut().records_mut().trim();
-            self.members_mut().load_records_of_rows(rows.iter().copied());
+            self.rows.members.records.trim();
+            self.rows.members.load_records_of_rows(rows.iter().copied());
             let states = self.rows.row_states(&rows.iter().copied().collect());
             let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
             let rows: Vec<FreeRowWrite> = written.map(|(row, _)| zero_row(*row)).collect();
             if !rows.is_empty() {
-                self.members_mut().counters_mut().rows_cleared += rows.len() as u64;
+                self.rows.members.counters.rows_cleared += rows.len() as u64;
                 self.start_free_rows(&rows)?;
             }
         }
@@ -201,10 +201,10 @@ impl RowWriter {
     pub(super) fn end_of_new_rows(&mut self, rows: Range<u64>) -> u64 {
         for start in rows.clone().step_by(ROWS_EXAMINED as usize) {
             let part = start..rows.end.min(start + ROWS_EXAMINED);
-            self.members_mut().records_mut().trim();
-            self.members_mut().load_records_of_rows(part.clone());
+            self.rows.members.records.trim();
+            self.rows.members.load_records_of_rows(part.clone());
             let zones = part.start / ZONE_ROWS..part.end.div_ceil(ZONE_ROWS);
-            let written: BTreeSet<u64> = zones.filter(|zone| !self.members().is_zone_new(*zone)).collect();
+            let written: BTreeSet<u64> = zones.filter(|zone| !self.rows.members.is_zone_new(*zone)).collect();
             let states =
                 self.rows.row_states(&part.filter(|row| written.contains(&(row / ZONE_ROWS))).collect());
             if let Some((row, _)) = states.into_iter().find(|(_, state)| !state.is_new()) {
@@ -216,14 +216,14 @@ impl RowWriter {
 
     /// Clears the rows that were open at a crash. The caller saves the configuration, which then lists no open rows.
     pub(in crate::array) fn clear_open_rows(&mut self) -> Result<()> {
-        for range in self.members().config().open_rows.ranges().to_vec() {
+        for range in self.rows.members.config.open_rows.ranges().to_vec() {
             for start in range.clone().step_by(ROWS_EXAMINED as usize) {
                 let rows: Vec<u64> = (start..range.end.min(start + ROWS_EXAMINED)).collect();
                 self.clear_rows(&rows)?;
             }
         }
         // The list is cleared only now: a save during the loop must still contain these rows.
-        self.members_mut().config_mut().open_rows = Extents::default();
+        self.rows.members.config.open_rows = Extents::default();
         Ok(())
     }
 
@@ -257,11 +257,11 @@ impl RowWriter {
         devices: &[usize],
         writes: Vec<ZoneWrite>,
     ) -> InFlightTransfers {
-        self.members_mut().counters_mut().full_row_writes +=
+        self.rows.members.counters.full_row_writes +=
             writes.iter().map(|write| write.rows().len() as u64).sum::<u64>();
         self.remember_recent_zones(writes.iter().map(ZoneWrite::zone).collect());
         let pieces = writes.into_iter().flat_map(|write| self.rows.zone_segments(devices, write)).collect();
-        self.members_mut().start_writes(pieces, IoReason::Other)
+        self.rows.members.start_writes(pieces, IoReason::Other)
     }
 
     /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
