@@ -8,14 +8,16 @@ use jetcell_vfs::Vfs;
 use super::create::open_distinct;
 use super::members::{ArrayMode, MemberSet};
 use super::read::BlockReader;
-use super::recovery::replay_journal;
+use super::recovery::JournalReplay;
 use super::rows::RowStore;
-use super::save_interval::SaveInterval;
 use super::write::{RowWriter, Staging};
 use super::{Array, LoadMeter};
 use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};
+
+/// Default number of zones that are rebuilt between two saves of the rebuild progress in the superblocks.
+const ZONES_PER_SAVE: u64 = 64;
 
 /// Access mode for an assembled array.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,7 +62,8 @@ impl Array {
         Ok(Array {
             staging: Staging::new(start(rows, options)?),
             reader: BlockReader::default(),
-            saves: SaveInterval::default(),
+            zones_since_save: 0,
+            zones_per_save: ZONES_PER_SAVE,
             load: LoadMeter::new(clock),
         })
     }
@@ -92,7 +95,7 @@ fn start(mut rows: RowStore, options: AssembleOptions) -> Result<RowWriter> {
     if is_open && missing > 0 && !options.force {
         return Err(ArrayRefusal::DirtyDegraded { missing }.into());
     }
-    let replayed = if is_open { replay_journal(&mut rows)? } else { None };
+    let replayed = if is_open { JournalReplay { rows: &mut rows }.run()? } else { None };
     let sequence = replayed.unwrap_or(floor);
     // From now on, members that were not found are stale.
     rows.members.remove_missing_members();

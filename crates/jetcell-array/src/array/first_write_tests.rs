@@ -346,9 +346,7 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
             let first = 2 * ZONE_ROWS * writer + 2 * UNIT * step;
             let run = rows(&mut tested, first..first + 2 * UNIT, 1);
             tested.write_run(&run).unwrap();
-            assert!(
-                tested.array().members().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES
-            );
+            assert!(tested.array().members().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES);
         }
     }
     tested.flush().unwrap();

@@ -23,7 +23,7 @@ impl Array {
     /// # Errors
     /// The array can no longer have such members, or it failed.
     pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
-        let Some(part) = members.first().map(PreparedMember::purpose) else { return Ok(()) };
+        let Some(part) = members.first().map(|member| member.purpose) else { return Ok(()) };
         if part == MemberPurpose::DataColumns {
             self.flush()?;
         }

@@ -15,7 +15,6 @@ mod recovery;
 mod rows;
 #[cfg(test)]
 mod rows_in_flight_tests;
-mod save_interval;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -27,7 +26,6 @@ use jetcell_vfs::IoBuffer;
 
 use self::members::{ArrayMode, MemberSet};
 use self::read::BlockReader;
-use self::save_interval::SaveInterval;
 use self::write::Staging;
 use crate::bytes::BlockStore;
 use crate::error::{ArrayRefusal, Result};
@@ -41,7 +39,9 @@ pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
 pub use self::members::{ArrayIoCounters, MemberPurpose, MemberRequirements, PreparedMember};
-pub(crate) use self::members::{InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+pub(crate) use self::members::{
+    InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment, join_writes,
+};
 pub use self::read::BlockReadAhead;
 pub use self::rows::FreeRowWrite;
 pub(crate) use self::rows::RowStore;
@@ -68,7 +68,10 @@ pub use self::write::{OpenZone, RowWriter};
 pub struct Array {
     staging: Staging,
     reader: BlockReader,
-    pub(crate) saves: SaveInterval,
+    /// Number of zones rebuilt since the progress was last saved in the superblocks. It is saved every
+    /// `zones_per_save` zones.
+    pub(crate) zones_since_save: u64,
+    pub(crate) zones_per_save: u64,
     load: LoadMeter,
 }
 
@@ -161,14 +164,6 @@ impl Array {
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
         self.read_counted(&blocks, &mut buffers, None)
-    }
-
-    /// Reads individual blocks as one batch, each into its own buffer. The members work concurrently.
-    ///
-    /// # Panics
-    /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
-    pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.finish_read(blocks, buffers, None)
     }
 
     /// Starts to read blocks of the array. The array may be used before [`Array::finish_read`] requests the blocks.
@@ -275,7 +270,7 @@ impl BlockStore for Array {
     }
 
     fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.read_scattered(blocks, buffers)
+        self.finish_read(blocks, buffers, None)
     }
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {

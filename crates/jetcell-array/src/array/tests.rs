@@ -404,7 +404,7 @@ fn examination_identifies_each_file_while_the_array_runs() {
     let (spare, other) = (tested.new_file(), tested.new_file());
     tested.array().add_spare(&spare, false).unwrap();
     tested.array().set_zones_per_save(1);
-    tested.array().rebuild_step().unwrap();
+    tested.array().rebuild_rows(ZONE_ROWS).unwrap();
     let absent = PathBuf::from("/a/absent");
     let paths = [tested.members.clone(), vec![spare, other, absent]].concat();
     let found = ArrayExamination::new(&tested.disk, 77, &paths).unwrap();

@@ -30,7 +30,7 @@ fn a_rebuild_under_load_restores_tolerance_for_new_losses() {
             tested.array().replace(slot, &file, false).unwrap();
         }
         assert_eq!(tested.array().status().state, ArrayState::Degraded(tolerance));
-        while !tested.array().rebuild_step().unwrap().is_complete() {
+        while !tested.array().rebuild_rows(ZONE_ROWS).unwrap().is_complete() {
             tested.check();
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
@@ -53,7 +53,7 @@ fn a_rebuild_resumes_after_a_restart() {
     let file = tested.new_file();
     tested.array().replace(1, &file, false).unwrap();
     tested.array().set_zones_per_save(1);
-    assert_eq!(tested.array().rebuild_step().unwrap().zones_done, 1);
+    assert_eq!(tested.array().rebuild_rows(ZONE_ROWS).unwrap().zones_done, 1);
     tested.refresh_members();
     tested.crash();
     tested.assemble(true).unwrap();
@@ -79,11 +79,11 @@ fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
         ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config.layout };
     array.members_mut().config.slots[0].rebuilt.insert(0..40);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(40));
-    array.row_writer().recent_zones_mut().extend([20, 70, 60]);
+    array.row_writer().recent_zones.extend([20, 70, 60]);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(60));
     array.members_mut().config.slots[1].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(70));
-    array.row_writer().recent_zones_mut().clear();
+    array.row_writer().recent_zones.clear();
     array.members_mut().config.slots[1].rebuilt.insert(40..50);
     array.members_mut().config.slots[0].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(50));
@@ -168,14 +168,14 @@ fn a_scrub_reports_progress_and_resumes_after_a_crash() {
     let mut tested = written(RaidLevel::Raid5, 4, 5, 20);
     tested.array().set_zones_per_save(1);
     let mut report = crate::ScrubReport::default();
-    assert!(!tested.array().scrub_step(&mut report).unwrap());
+    assert!(!tested.array().scrub_zones(1, &mut report).unwrap());
     tested.refresh_members();
     let shown = crate::ArrayExamination::new(&tested.disk, 77, &tested.members).unwrap();
     assert_eq!(shown.scrubbed, 0.5);
     tested.crash();
     tested.assemble(true).unwrap();
     assert_eq!(tested.array().scrub_cursor(), 1);
-    assert!(tested.array().scrub_step(&mut report).unwrap() && report.zones == 2);
+    assert!(tested.array().scrub_zones(1, &mut report).unwrap() && report.zones == 2);
 }
 
 #[test]

@@ -72,7 +72,6 @@ mod writes_in_flight_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
 
 use jetcell_array::{Array, BLOCK, LunError, PreparedMember, Result};
 use jetcell_sync::Arc;
@@ -203,22 +202,7 @@ impl LunVolume {
         self.space.free() * BLOCK as u64
     }
 
-    /// Returns the number of bytes that the next consistency point will write.
-    pub fn pending_bytes(&self) -> u64 {
-        (self.next.pending() * BLOCK) as u64
-    }
-
-    /// Adds members. Their space is immediately available to all LUNs. See [`Array::grow`].
-    ///
-    /// # Errors
-    /// The array refuses the members, or failed.
-    pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
-        self.consistency_point()?;
-        self.array.grow(paths, force)?;
-        self.rebuild_allocator()
-    }
-
-    /// Adds members that were prepared. See [`Array::admit`].
+    /// Adds members that were prepared. Their space is immediately available to all LUNs. See [`Array::admit`].
     ///
     /// # Errors
     /// The array refuses the members, or failed.

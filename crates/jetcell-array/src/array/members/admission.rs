@@ -35,14 +35,7 @@ pub struct MemberRequirements {
 /// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`](crate::Array::admit).
 pub struct PreparedMember {
     device: MemberDevice,
-    purpose: MemberPurpose,
-}
-
-impl PreparedMember {
-    /// Returns the purpose for which the file was prepared.
-    pub(crate) fn purpose(&self) -> MemberPurpose {
-        self.purpose
-    }
+    pub(crate) purpose: MemberPurpose,
 }
 
 impl MemberRequirements {

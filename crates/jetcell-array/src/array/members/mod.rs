@@ -24,7 +24,7 @@ pub(crate) use self::buffer_pool::{BufferPool, MIN_POOLED_BYTES};
 pub use self::counters::ArrayIoCounters;
 pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
 pub(crate) use self::record_cache::RecordCache;
-pub(crate) use self::transfers::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment};
+pub(crate) use self::transfers::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment, join_writes};
 
 /// Operations that the state of the members permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

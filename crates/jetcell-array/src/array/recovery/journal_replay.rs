@@ -40,19 +40,16 @@ impl JournalledCommit {
     }
 }
 
-/// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its journal
-/// together with the previous commit's blocks. Returns the number of the next commit, or `None` if the journal is empty.
-pub(in crate::array) fn replay_journal(rows: &mut RowStore) -> Result<Option<u64>> {
-    JournalReplay { rows }.run()
-}
-
 /// Replays the journal into the rows of an array that is not in use yet.
-struct JournalReplay<'a> {
-    rows: &'a mut RowStore,
+pub(in crate::array) struct JournalReplay<'a> {
+    pub rows: &'a mut RowStore,
 }
 
 impl JournalReplay<'_> {
-    fn run(&mut self) -> Result<Option<u64>> {
+    /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its journal
+    /// together with the previous commit's blocks. Returns the number of the next commit, or `None` if the journal is
+    /// empty.
+    pub fn run(&mut self) -> Result<Option<u64>> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(None) };
         let mut before = commits.remove(&(number - 1));

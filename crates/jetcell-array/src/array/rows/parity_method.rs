@@ -115,11 +115,8 @@ impl RowStore {
                 });
             }
         }
-        let parity = if self.members.code.parities() == 0 {
-            vec![]
-        } else {
-            self.new_parity(row, &state, new, data)?
-        };
+        let parity =
+            if self.members.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, new, data)? };
         for (index, block) in parity.into_iter().enumerate() {
             if let Some(block) = block {
                 writes.push(CellWrite {

@@ -6,7 +6,8 @@ use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
 use super::RowWriter;
-use crate::array::members::{InFlightTransfers, TransferSegment};
+use super::zone_states::ZoneState;
+use crate::array::members::{InFlightTransfers, TransferSegment, join_writes};
 use crate::array::rows::{CellWrite, NewColumns};
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
@@ -33,7 +34,8 @@ impl RowWriter {
         let planned = self.rows.plan_rows(rows)?;
         let by_device = self.group_by_device(&planned);
         let members = &mut self.rows.members;
-        let participants: Vec<MemberId> = by_device.keys().map(|device| members.devices[*device].member).collect();
+        let participants: Vec<MemberId> =
+            by_device.keys().map(|device| members.devices[*device].member).collect();
         let mut journal = vec![];
         for (&device, writes) in &by_device {
             let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
@@ -61,7 +63,7 @@ impl RowWriter {
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
         }
-        self.track_commit_write(zones, writes)
+        self.track(ZoneState::Committing, zones, writes)
     }
 
     /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
@@ -135,6 +137,6 @@ impl RowWriter {
         }
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
-        Ok(members.join_writes(device, blocks.chain(records).collect()))
+        Ok(join_writes(&mut members.buffers, device, blocks.chain(records).collect()))
     }
 }

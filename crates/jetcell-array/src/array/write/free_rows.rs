@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
+use super::zone_states::ZoneState;
 use super::{OpenZone, RowWriter};
-use crate::array::members::InFlightTransfers;
+use crate::array::members::{InFlightTransfers, MIN_POOLED_BYTES};
 use crate::array::rows::{FreeRowWrite, NewColumns, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -132,12 +133,25 @@ impl RowWriter {
     /// Takes over a caller's buffer for blocks of a zone. The caller gets a buffer of the same length and capacity
     /// with arbitrary content in exchange. Returns `None` if the content must be copied instead.
     pub fn adopt_buffer(&mut self, zone: &mut OpenZone, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
-        zone.adopt_buffer(&mut self.rows.members.buffers, buffer)
+        let bytes = buffer.capacity();
+        if bytes < MIN_POOLED_BYTES || !zone.reserve_adopted_bytes(bytes) {
+            return None;
+        }
+        let mut other = self.rows.members.buffers.take_exact(bytes);
+        other.resize(buffer.len());
+        Some(SharedBlock::split_buffer(std::mem::replace(buffer, other)))
     }
 
-    /// Closes a zone without writing it. Returns the blocks that have content.
+    /// Closes a zone without writing it. Returns copies of the blocks with content, because a shared block keeps a
+    /// larger buffer in memory than the block needs.
     pub fn close_zone(&mut self, zone: OpenZone) -> Vec<(u64, SharedBlock)> {
-        zone.close(&mut self.rows.members.buffers)
+        let pool = &mut self.rows.members.buffers;
+        let copy = |(block, content): (u64, SharedBlock)| {
+            let copy = pool.copy_to_block(&content, true);
+            pool.recycle_block(content);
+            (block, copy)
+        };
+        zone.into_blocks().map(copy).collect()
     }
 
     /// Starts to write a full zone. See [`RowWriter::start_free_rows`].
@@ -166,7 +180,7 @@ impl RowWriter {
             Some(devices) => self.compute_zone(devices, write, rows),
             None => {
                 let started = self.start_rows_in_any_state(&rows)?;
-                self.track_row_writes([write.zone()].into(), started)
+                self.track(ZoneState::Writing, [write.zone()].into(), started)
             }
         }
     }
@@ -233,7 +247,7 @@ impl RowWriter {
             Some(write) => write,
             None => self.start_rows_in_any_state(rows)?,
         };
-        self.track_row_writes(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
+        self.track(ZoneState::Writing, rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
     /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns

@@ -16,7 +16,7 @@ const MAX_IN_FLIGHT_BYTES: usize = 48 << 20;
 const MAX_WORKERS: usize = 2;
 
 /// A zone whose parity is computed before it is written.
-struct ComputedZone {
+pub(super) struct ComputedZone {
     zone: u64,
     /// Device of each slot when the computation began.
     devices: Vec<usize>,
@@ -31,14 +31,14 @@ enum ZoneComputation {
 }
 
 /// A write of rows in some zones.
-struct RowWrite {
+pub(super) struct RowWrite {
     zones: BTreeSet<u64>,
     transfers: InFlightTransfers,
 }
 
 /// State of zones between the start of their write and its completion. Before that, an [`OpenZone`](super::OpenZone)
 /// belongs to the layer that fills it, so a zone cannot be open and in flight at the same time.
-enum ZoneState {
+pub(super) enum ZoneState {
     /// Parity and records are computed. The members have none of the blocks.
     Computing(ComputedZone),
     /// Free rows are written. Only their writer knows them, so no other caller reads them.
@@ -153,29 +153,17 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Tracks a write of free rows in these zones until it completes.
-    pub(super) fn track_row_writes(
+    /// Tracks a write of rows in these zones until it completes.
+    pub(super) fn track(
         &mut self,
+        state: fn(RowWrite) -> ZoneState,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
-        self.track(RowWrite { zones, transfers }, ZoneState::Writing)
-    }
-
-    /// Tracks the in-place write of a commit until it completes.
-    pub(super) fn track_commit_write(
-        &mut self,
-        zones: BTreeSet<u64>,
-        transfers: InFlightTransfers,
-    ) -> Result<()> {
-        self.track(RowWrite { zones, transfers }, ZoneState::Committing)
-    }
-
-    fn track(&mut self, write: RowWrite, state: fn(RowWrite) -> ZoneState) -> Result<()> {
-        self.rows.members.records.pin(&write.zones);
-        self.in_flight.bytes += write.transfers.bytes;
+        self.rows.members.records.pin(&zones);
+        self.in_flight.bytes += transfers.bytes;
         let place = self.in_flight.writing();
-        self.in_flight.zones.insert(place, state(write));
+        self.in_flight.zones.insert(place, state(RowWrite { zones, transfers }));
         while self.in_flight.bytes > MAX_IN_FLIGHT_BYTES {
             self.advance_first()?;
         }
@@ -266,7 +254,7 @@ impl RowWriter {
         };
         let blocks = rows.into_iter().flat_map(|(_, columns)| columns);
         self.rows.members.buffers.recycle_blocks(blocks);
-        self.track_row_writes([zone].into(), write)
+        self.track(ZoneState::Writing, [zone].into(), write)
     }
 }
 

@@ -44,8 +44,7 @@ impl Staging {
     /// [`BlockStore::write_buffer`](crate::BlockStore::write_buffer).
     pub fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         let zone = self.open_zone.as_mut();
-        let pool = &mut self.writer.rows.members.buffers;
-        let Some(blocks) = zone.and_then(|zone| zone.adopt_buffer(pool, buffer)) else {
+        let Some(blocks) = zone.and_then(|zone| self.writer.adopt_buffer(zone, buffer)) else {
             return self.write(first, &WriteData::Bytes(buffer));
         };
         let written = WriteData::Blocks(blocks);

@@ -88,7 +88,8 @@ impl NewRowWrites {
             if self.started.last_in(&range).is_some_and(|last| last >= middle) {
                 let rows = (2 * (range.end - range.start)).min(self.ahead.end);
                 writer
-                    .rows.members
+                    .rows
+                    .members
                     .read_records_ahead(range.end / ZONE_ROWS..(range.end + rows).div_ceil(ZONE_ROWS));
             }
         }

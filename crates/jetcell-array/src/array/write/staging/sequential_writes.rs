@@ -83,7 +83,7 @@ impl Staging {
         let first = zone.rows()[0];
         let rows = first..first + zone.rows().len() as u64;
         if !self.can_open_zone(&rows) {
-            self.blocks.extend(zone.close(&mut self.writer.rows.members.buffers));
+            self.blocks.extend(self.writer.close_zone(zone));
             return Ok(());
         }
         self.new_rows.started.insert(rows.clone());
@@ -98,7 +98,7 @@ impl Staging {
     /// Closes the open zone. Its blocks become staged.
     pub fn close_open_zone(&mut self) {
         if let Some(zone) = self.open_zone.take() {
-            self.blocks.extend(zone.close(&mut self.writer.rows.members.buffers));
+            self.blocks.extend(self.writer.close_zone(zone));
         }
     }
 
