@@ -16,7 +16,7 @@ use super::zone_readahead::ZoneReadahead;
 use crate::array::{LoadMeter, RowWriter};
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
-use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::integrity::{CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
 /// An array row in which all blocks match their checksums, but parity and data disagree.
@@ -107,27 +107,20 @@ impl RowScrub<'_> {
             self.report.repaired += self.writer.rows.members.counters.blocks_repaired - before;
             return Ok(());
         }
-        match self.writer.rows.check_consistency(&whole.cells) {
-            Consistency::Consistent => Ok(()),
+        let (suspect, is_repaired) = match self.writer.rows.check_consistency(&whole.cells) {
+            Consistency::Consistent => return Ok(()),
             Consistency::OneColumn(cell) if cell >= code.data_columns(state.cells.len()) => {
                 let mut cells = whole.cells;
                 let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
                 code.recover(&kernel, &mut targets, &[cell]);
                 self.rewrite_parity(row, cell, state, &cells[cell])?;
-                let suspect = Some(layout.slot(row, cell));
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: true });
-                Ok(())
+                (Some(layout.slot(row, cell)), true)
             }
-            Consistency::OneColumn(cell) => {
-                let suspect = Some(layout.slot(row, cell));
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: false });
-                Ok(())
-            }
-            Consistency::Inconsistent => {
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect: None, is_repaired: false });
-                Ok(())
-            }
-        }
+            Consistency::OneColumn(cell) => (Some(layout.slot(row, cell)), false),
+            Consistency::Inconsistent => (None, false),
+        };
+        self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired });
+        Ok(())
     }
 
     /// Repairs damaged records. According to parity, the blocks of these records were never written.
@@ -136,16 +129,13 @@ impl RowScrub<'_> {
             if *cell_state != CellState::Empty {
                 continue;
             }
-            let members = &mut self.writer.rows.members;
-            let slot = members.layout().slot(row, cell);
-            for device in members.sources(slot, row) {
-                if members.record(device, row, cell) == RecordSlot::Empty {
+            let rows = &mut self.writer.rows;
+            for device in rows.members.sources(row, cell) {
+                if rows.members.record(device, row, cell) == RecordSlot::Empty {
                     continue;
                 }
-                let result = members.put_record(device, row, RecordSlot::Empty);
-                let result = result.and_then(|()| members.write_records(device, row / ZONE_ROWS));
-                members.handle_write_result(device, result)?;
-                self.report.damaged[slot] += 1;
+                rows.rewrite_cell(device, row, RecordSlot::Empty, &[])?;
+                self.report.damaged[rows.members.layout().slot(row, cell)] += 1;
                 self.report.repaired += 1;
             }
         }
@@ -154,10 +144,8 @@ impl RowScrub<'_> {
 
     fn rewrite_parity(&mut self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> Result<()> {
         let rows = &mut self.writer.rows;
-        let layout = *rows.members.layout();
-        let (array, stored_cell) = (rows.members.config.array, layout.stored_cell(cell));
-        let record = BlockRecord::new(array, row, stored_cell, state.generation, state.tags, block);
-        for device in rows.members.sources(layout.slot(row, cell), row) {
+        let record = rows.new_record(row, cell, state.generation, state.tags, block);
+        for device in rows.members.sources(row, cell) {
             rows.rewrite_cell(device, row, RecordSlot::Written(record), block)?;
         }
         rows.members.save_changes()

@@ -15,7 +15,7 @@ use crate::array::rows::RowStore;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
-use crate::integrity::{BlockRecord, RecordSlot, RowState};
+use crate::integrity::{RecordSlot, RowState};
 use crate::member::{JournalEntry, JournalImage, MemberId};
 
 /// A recovered image that a device lacked, with its device and journal entry.
@@ -74,9 +74,10 @@ impl JournalReplay<'_> {
 
     fn journalled_commits(&self) -> BTreeMap<u64, JournalledCommit> {
         let mut commits: BTreeMap<u64, JournalledCommit> = BTreeMap::new();
+        let config = &self.rows.members.config;
         for (device, source) in self.rows.members.devices.iter().enumerate() {
-            for (header, images) in source.read_journal(self.rows.members.config.array) {
-                if header.sequence < self.rows.members.config.journal_floor {
+            for (header, images) in source.read_journal(config.array) {
+                if header.sequence < config.journal_floor {
                     continue;
                 }
                 let found = commits.entry(header.sequence).or_default();
@@ -84,7 +85,7 @@ impl JournalReplay<'_> {
                 found.participants = header.participants;
                 for (entry, image) in header.entries.into_iter().zip(images) {
                     let row = entry.record.row.get();
-                    if row >= self.rows.members.layout().rows {
+                    if row >= config.layout.rows {
                         continue;
                     }
                     found.rows.insert(row, (entry.cells.get(), entry.record.generation.get()));
@@ -129,21 +130,20 @@ impl JournalReplay<'_> {
     ) -> Option<Vec<RecoveredImage>> {
         // The level must tolerate the loss of all slots without a header. Otherwise, some of the commit's rows may be
         // unknown: the only other entries for a row may have been on a member that failed during the commit.
+        let members = &self.rows.members;
         let silent = |slot: &usize| {
-            let config = &self.rows.members.config.slots[*slot];
-            let is_concerned = self.rows.members.device_of(config.member).is_none()
-                || found.participants.contains(&config.member);
-            let has_header =
-                |member| self.rows.members.device_of(member).is_some() && found.headers.contains(&member);
+            let config = &members.config.slots[*slot];
+            let is_lost = members.device_of(config.member).is_none();
+            let is_concerned = is_lost || found.participants.contains(&config.member);
+            let has_header = |member| members.device_of(member).is_some() && found.headers.contains(&member);
             // A commit omits the parity of rows that are not rebuilt yet. Only other members have entries for these
             // rows.
-            let lacks_rows = self.rows.members.code.parities() > 0
-                && self.rows.members.device_of(config.member).is_none()
-                && config.rebuilt.len() < self.rows.members.layout().zones();
+            let is_rebuilt = config.rebuilt.len() >= members.layout().zones();
+            let lacks_rows = members.code.parities() > 0 && is_lost && !is_rebuilt;
             is_concerned && !has_header(config.member) && (lacks_rows || !has_header(config.replacement))
         };
-        let silent: Vec<usize> = (0..self.rows.members.config.slots.len()).filter(silent).collect();
-        if !self.rows.members.tolerates_loss(&silent) {
+        let silent: Vec<usize> = (0..members.config.slots.len()).filter(silent).collect();
+        if !members.tolerates_loss(&silent) {
             return None;
         }
         let mut all = vec![];
@@ -160,13 +160,14 @@ impl JournalReplay<'_> {
         earlier: Option<&JournalledCommit>,
         later: Option<&JournalledCommit>,
     ) -> Option<Vec<RecoveredImage>> {
-        let count = self.rows.members.layout().slots;
+        let (code, layout) = (self.rows.members.code, *self.rows.members.layout());
+        let count = layout.slots;
         let later = later.filter(|later| later.rows.contains_key(&row));
         let is_covered =
             |cell: usize| later.is_some_and(|later| !std::ptr::eq(later, found) && later.writes(row, cell));
         let mut lacking = vec![];
         for cell in (0..count).filter(|cell| found.writes(row, *cell) && !is_covered(*cell)) {
-            let devices = self.rows.members.sources(self.rows.members.layout().slot(row, cell), row);
+            let devices = self.rows.members.sources(row, cell);
             // Members that were added later were rebuilt with the content of the commit.
             let is_lacking = |device: &usize| {
                 found.participants.contains(&self.rows.members.devices[*device].member)
@@ -181,16 +182,16 @@ impl JournalReplay<'_> {
         let state = self.rows.row_state(row);
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
-        let columns = self.rows.members.code.data_columns(count);
+        let columns = code.data_columns(count);
         // In place, parity blocks of several commits may be mixed. Their tags do not show which content the missing
         // members have.
         let tags_of = |parity: usize| {
-            let mut devices = self.rows.members.targets(self.rows.members.layout().slot(row, parity));
+            let mut devices = self.rows.members.targets(layout.slot(row, parity));
             let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;
             Some(entry.record.tags)
         };
         let mut tags = (columns..count).find_map(tags_of).unwrap_or(state.tags);
-        if self.rows.members.code.parities() > 0 {
+        if code.parities() > 0 {
             for (column, tag) in tags.iter_mut().enumerate().take(columns) {
                 *tag = writer(column).map_or(*tag, |commit| commit.rows[&row].1 as u8);
             }
@@ -207,24 +208,16 @@ impl JournalReplay<'_> {
                 IoBuffer::zeroed(BLOCK)
             }));
         }
-        if !self.rows.members.code.recovers(&lost) {
+        if !code.recovers(&lost) {
             return None;
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.rows.members.code.recover(&self.rows.kernel, &mut targets, &lost);
+        code.recover(&self.rows.kernel, &mut targets, &lost);
         let (written, generation) = found.rows[&row];
         let image = |(device, cell): (usize, usize)| {
-            let is_parity = self.rows.members.code.parities() > 0 && cell >= columns;
+            let is_parity = code.parities() > 0 && cell >= columns;
             let tags = if is_parity { tags } else { Default::default() };
-            let stored_cell = self.rows.members.layout().stored_cell(cell);
-            let record = BlockRecord::new(
-                self.rows.members.config.array,
-                row,
-                stored_cell,
-                generation,
-                tags,
-                &cells[cell],
-            );
+            let record = self.rows.new_record(row, cell, generation, tags, &cells[cell]);
             (device, JournalEntry { record, cells: U64::new(written) }, copy_to_buffer(&cells[cell]))
         };
         Some(lacking.into_iter().map(image).collect())
@@ -239,8 +232,7 @@ impl JournalReplay<'_> {
         writer: &JournalledCommit,
         state: &RowState,
     ) -> Option<IoBuffer> {
-        let devices: Vec<usize> =
-            self.rows.members.sources(self.rows.members.layout().slot(row, cell), row).collect();
+        let devices: Vec<usize> = self.rows.members.sources(row, cell).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
         if let Some((_, image)) = image {
             return Some(copy_to_buffer(image));

@@ -43,8 +43,7 @@ impl RowWriter {
         let rows = &mut self.rows;
         for &cell in &whole.recovered {
             let record = rows.expected_record(row, cell, state, &whole.cells[cell]);
-            let slot = rows.members.layout().slot(row, cell);
-            for device in rows.members.sources(slot, row) {
+            for device in rows.members.sources(row, cell) {
                 rows.rewrite_cell(device, row, record, &whole.cells[cell])?;
                 rows.members.counters.blocks_repaired += 1;
             }

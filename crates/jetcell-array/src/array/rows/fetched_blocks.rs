@@ -121,7 +121,7 @@ impl RowStore {
     /// Returns the location of a cell's content if a member has it.
     pub fn block_location(&mut self, row: u64, cell: usize, state: &RowState) -> Option<BlockLocation> {
         let CellState::Written(record) = state.cells[cell] else { return None };
-        let mut sources = self.members.sources(self.members.layout().slot(row, cell), row);
+        let mut sources = self.members.sources(row, cell);
         let device = match (sources.next(), sources.next()) {
             // With a single device, the record in `state` comes from that device.
             (Some(only), None) => only,

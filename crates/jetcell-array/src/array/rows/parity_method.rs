@@ -5,8 +5,8 @@ use jetcell_vfs::IoBuffer;
 
 use super::{CellWrite, NewColumns, RowStore};
 use crate::error::Result;
-use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
-use crate::integrity::{BlockRecord, CellState, RowState};
+use crate::geometry::BLOCK;
+use crate::integrity::{CellState, RowState};
 
 /// Number of rows whose old blocks are read in one batch.
 const ROWS_FETCHED: usize = 64;
@@ -93,10 +93,6 @@ impl RowStore {
         let generation = state.next_generation();
         let mut tags = state.tags;
         new.keys().for_each(|column| tags[*column] = generation as u8);
-        let (array, layout) = (self.members.config.array, self.members.config.layout);
-        let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
-            BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
-        };
         // Checksums are computed first: they read the blocks one after the other, which is the fastest way to read
         // memory. The parity computation then finds all blocks in the cache.
         let mut writes = vec![];
@@ -110,7 +106,7 @@ impl RowStore {
             for cell in column * copies..(column + 1) * copies {
                 writes.push(CellWrite {
                     cell,
-                    record: record(cell, Default::default(), block),
+                    record: self.new_record(row, cell, generation, Default::default(), block),
                     block: block.clone(),
                 });
             }
@@ -121,7 +117,7 @@ impl RowStore {
             if let Some(block) = block {
                 writes.push(CellWrite {
                     cell: data + index,
-                    record: record(data + index, tags, &block),
+                    record: self.new_record(row, data + index, generation, tags, &block),
                     block: block.into(),
                 });
             }

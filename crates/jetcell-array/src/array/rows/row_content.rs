@@ -6,9 +6,10 @@ use jetcell_vfs::IoBuffer;
 
 use super::RowStore;
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
+use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
+use crate::member::ArrayConfig;
 
 /// The cells of a row, with their correct contents.
 pub(crate) struct WholeRow {
@@ -24,9 +25,8 @@ impl RowStore {
         let cells = self.members.layout().slots;
         let mut records = Vec::with_capacity(cells);
         for cell in 0..cells {
-            let slot = self.members.layout().slot(row, cell);
             let mut best = None;
-            for device in self.members.sources(slot, row) {
+            for device in self.members.sources(row, cell) {
                 best = newer_record(best, self.members.record(device, row, cell));
             }
             records.push(best);
@@ -70,8 +70,7 @@ impl RowStore {
             }
             CellState::Missing => return None,
         };
-        let slot = self.members.layout().slot(row, cell);
-        for device in self.members.sources(slot, row) {
+        for device in self.members.sources(row, cell) {
             if self.members.record(device, row, cell) != RecordSlot::Written(record) {
                 continue;
             }
@@ -93,9 +92,8 @@ impl RowStore {
 
     /// Returns a device that has a block with this record.
     pub fn device_with_record(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
-        let slot = self.members.layout().slot(row, cell);
         self.members
-            .sources(slot, row)
+            .sources(row, cell)
             .find(|device| self.members.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
@@ -155,10 +153,8 @@ impl RowStore {
 
     pub fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
         let name = |cell: &usize| {
-            let slot = self.members.layout().slot(row, *cell);
-            let device = self.members.sources(slot, row).next();
-            device.map_or_else(
-                || format!("(slot {slot} has no member)").into(),
+            self.members.sources(row, *cell).next().map_or_else(
+                || format!("(slot {} has no member)", self.members.layout().slot(row, *cell)).into(),
                 |index| self.members.devices[index].path(),
             )
         };
@@ -220,15 +216,20 @@ impl RowStore {
             return RecordSlot::Empty;
         }
         let tags = if is_parity { state.tags } else { Default::default() };
-        let stored_cell = self.members.layout().stored_cell(cell);
-        RecordSlot::Written(BlockRecord::new(
-            self.members.config.array,
-            row,
-            stored_cell,
-            generation,
-            tags,
-            block,
-        ))
+        RecordSlot::Written(self.new_record(row, cell, generation, tags, block))
+    }
+
+    /// Returns the record for new content of a cell.
+    pub fn new_record(
+        &self,
+        row: u64,
+        cell: usize,
+        generation: u64,
+        tags: [u8; MAX_DATA_COLUMNS],
+        block: &[u8],
+    ) -> BlockRecord {
+        let ArrayConfig { array, layout, .. } = &self.members.config;
+        BlockRecord::new(*array, row, layout.stored_cell(cell), generation, tags, block)
     }
 }
 
