@@ -219,7 +219,7 @@ impl LunVolume {
     pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
         let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
         let (id, blocks) = (entry.id, entry.blocks);
-        Ok(Lun::new(self, id, blocks))
+        Ok(Lun { volume: self, id, blocks })
     }
 
     /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
@@ -245,7 +245,7 @@ impl LunVolume {
     /// Returns the location of a LUN's block that was written through and is not yet in a map on the array.
     fn written_through_block(&self, lun: LunId, index: u64) -> Option<u64> {
         let of_point = || self.in_flight_point.as_ref()?.write_through.block(lun, index);
-        self.next.write_through().block(lun, index).or_else(of_point)
+        self.next.write_through.block(lun, index).or_else(of_point)
     }
 
     /// Waits until these blocks of the array can be read.
@@ -283,7 +283,7 @@ impl LunVolume {
     pub fn flush(&mut self) -> Result<()> {
         // The log restarts when a consistency point completes, and new records belong to the next consistency point.
         self.finish_consistency_point()?;
-        if !self.next.write_through().is_empty() {
+        if !self.next.write_through.is_empty() {
             return self.consistency_point();
         }
         if self.next.unlogged() == 0 {

@@ -219,7 +219,7 @@ impl LunHistory {
                 write(self.volume(), &lun, first, &data)?;
             }
         }
-        self.counters.write_through += usize::from(!self.volume().next.write_through().is_empty());
+        self.counters.write_through += usize::from(!self.volume().next.write_through.is_empty());
         self.counters.open_zones += usize::from(self.volume().next.open_zone().is_some());
         Ok(())
     }
