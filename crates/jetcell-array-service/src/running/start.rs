@@ -63,7 +63,7 @@ impl ArrayStartOptions {
         };
         let mut assembled = Array::assemble(of_members, &members, options).in_array(array.display())?;
         LunVolume::clear_torn_rows(&mut assembled).in_array(array.display())?;
-        let files = ArrayFiles::new(directory, events);
+        let files = ArrayFiles { directory, events };
         let mut running = RunningArray { array: assembled, vfs: vfs.clone(), files };
         for (path, state) in left_out {
             running.files.event(

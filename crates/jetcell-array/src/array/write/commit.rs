@@ -76,7 +76,7 @@ impl RowWriter {
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
             for write in writes {
-                let members = &mut self.rows.members;
+                let members = &self.rows.members;
                 for device in members.targets(members.layout().slot(*row, write.cell)) {
                     by_device.entry(device).or_default().push((*row, write, cells));
                 }
