@@ -159,11 +159,10 @@ impl Array {
     /// Reads whole blocks, starting at block `first`. Blocks that are missing or damaged on a member are recovered
     /// from the other members and written back.
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
-        self.members().check_running()?;
         let count = self.check_range(first, buffer.len())?;
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-        self.read_counted(&blocks, &mut buffers, None)
+        self.finish_read(&blocks, &mut buffers, None)
     }
 
     /// Starts to read blocks of the array. The array may be used before [`Array::finish_read`] requests the blocks.
@@ -186,15 +185,6 @@ impl Array {
         for block in blocks {
             self.check_range(*block, BLOCK)?;
         }
-        self.read_counted(blocks, buffers, ahead)
-    }
-
-    fn read_counted(
-        &mut self,
-        blocks: &[u64],
-        buffers: &mut [&mut [u8]],
-        ahead: Option<BlockReadAhead>,
-    ) -> Result<()> {
         self.members_mut().counters.blocks_read += blocks.len() as u64;
         self.reader.read_blocks(&mut self.staging, blocks, buffers, ahead)
     }

@@ -38,7 +38,7 @@ pub(crate) enum ArrayMode {
 /// The members of an array, its configuration, and the records that were read from the members. This is the lowest
 /// part of an array: it knows slots, records and transfers, but not what is in a row.
 pub(crate) struct MemberSet {
-    vfs: Arc<dyn Vfs>,
+    pub vfs: Arc<dyn Vfs>,
     /// The configuration. [`MemberSet::save_config`] makes changes durable.
     pub config: ArrayConfig,
     pub code: RedundancyCode,

@@ -170,8 +170,7 @@ impl MemberSet {
     pub fn finish_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         for (piece, result) in writes.wait() {
             self.buffers.recycle(piece.buffer);
-            self.devices[piece.device].finish_write();
-            let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
+            let result = self.devices[piece.device].finish_write(piece.offset, result);
             self.handle_write_result(piece.device, result)?;
         }
         Ok(())

@@ -127,9 +127,8 @@ impl RowStore {
         if !self.members.code.recovers(&recovered) {
             return Err(self.unrecoverable(row, &recovered));
         }
-        // A write leaves records on more members than the level may lose. If there is no record at all, the row was
-        // never written, and its blocks are zeros.
-        if state.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing)) {
+        if state.is_new() {
+            // Its blocks are zeros.
             return Ok(WholeRow { cells, recovered });
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();

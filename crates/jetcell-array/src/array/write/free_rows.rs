@@ -12,7 +12,6 @@ use crate::array::members::{InFlightTransfers, MIN_POOLED_BYTES};
 use crate::array::rows::{FreeRowWrite, NewColumns, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::{CellState, RowState};
 use crate::member::Extents;
 use crate::shared_block::SharedBlock;
 
@@ -61,14 +60,6 @@ fn zones_after(rows: &[FreeRowWrite]) -> Option<Range<u64>> {
 
 /// Number of rows whose records are read in one batch to find out whether the rows can be opened.
 const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
-
-impl RowState {
-    /// Returns true if no member has content of the row. A write leaves records on more members than the level may
-    /// lose, so missing members do not matter.
-    pub fn is_new(&self) -> bool {
-        self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
-    }
-}
 
 impl RowWriter {
     /// Ensures that a journal replay does not write these rows.
@@ -196,12 +187,11 @@ impl RowWriter {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let columns = self.rows.members.layout().data_columns();
         let zero_row = |row| (row, vec![zeros.clone(); columns]);
-        let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
         for rows in rows.chunks(ROWS_CLEARED) {
             self.rows.members.records.trim();
             self.rows.members.load_records_of_rows(rows.iter().copied());
             let states = self.rows.row_states(&rows.iter().copied().collect());
-            let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
+            let written = states.iter().filter(|(_, state)| !state.is_new());
             let rows: Vec<FreeRowWrite> = written.map(|(row, _)| zero_row(*row)).collect();
             if !rows.is_empty() {
                 self.rows.members.counters.rows_cleared += rows.len() as u64;
