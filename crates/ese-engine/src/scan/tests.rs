@@ -491,7 +491,10 @@ fn a_scan_that_is_stopped_before_its_first_step_gives_up_its_turn() {
     let options = ScanOptions { turn: Some(Arc::default()), throttle, ..ScanOptions::default() };
     instance.start_maintenance(&first, options.clone()).unwrap();
     instance.core().begin_backup().unwrap();
-    assert!(first.scan.step().unwrap().is_some(), "the scan has the turn, and waits for the end of the backup");
+    assert!(
+        first.scan.step().unwrap().is_some(),
+        "the scan has the turn, and waits for the end of the backup"
+    );
     instance.stop_scan(&first);
     instance.core().backup_running.store(false, Ordering::SeqCst);
     instance.start_maintenance(&second, options).unwrap();

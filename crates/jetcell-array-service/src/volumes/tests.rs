@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use jetcell_array::{ArrayExamination, RaidLevel};
 use jetcell_input::quantity::ByteSize;
 use jetcell_vfs::{RealOptions, RealVfs};
