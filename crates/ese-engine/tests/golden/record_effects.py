@@ -293,7 +293,7 @@ HEAD = b"\x7f\x80\x00\x00\x18"
 
 def leaf(flags=(0, 0, 0), number=40, **more):
     nodes = [Node(k, b"data%d" % i, f & 3, 0) for i, (k, f) in enumerate(zip(KEYS, flags))]
-    return Page(number, nodes, head=HEAD, **more)
+    return Page(number, nodes, **more)
 
 
 def squeezed(flags=(0, 0, 0), number=40):
@@ -407,7 +407,7 @@ def replaces():
     for word, changes, flags in cases:
         for versioned in (0, 1) if word in ("same-length", "deleted-node") else (0,):
             def make(size, changes=changes, flags=flags, versioned=versioned):
-                page = Page(40, [Node(KEYS[0], b"first"), Node(KEYS[1], old, flags)], head=HEAD)
+                page = Page(40, [Node(KEYS[0], b"first"), Node(KEYS[1], old, flags)])
                 return ([page], transaction(replace_d(40, 1, old, changes, size > 8192, versioned)),
                         [changed(page, 1, set_flags=versioned, data=apply(old, changes))])
             both(f"replace-difference-{word}" + ("-versioned" if versioned else ""), rule, make)
@@ -428,7 +428,7 @@ def deletes():
             del after.nodes[line]
             vector(f"delete-line-{line}-{named(flags)}", "ErrNDDelete removes the line; other lines keep their flags", [page],
                    transaction(node_part(35, 40, line)), [after])
-    page = Page(40, [Node(KEYS[0], b"x", 2)], head=HEAD)
+    page = Page(40, [Node(KEYS[0][4:], b"x", 2, 4)], head=HEAD)
     after = dirty(page)
     after.nodes = []
     vector("delete-last-node", "ErrNDDelete leaves the prefix and the page flags", [page], transaction(node_part(35, 40, 0)), [after])
@@ -829,7 +829,7 @@ def merges():
 def moves():
     child = lambda number: struct.pack("<I", number)
     left, right = Page(39, [Node(b"\x40", b"l")], links=(0, 40)), Page(41, [Node(b"\x60", b"r")], links=(40, 0))
-    source = Page(40, [Node(b"\x50\x51\x52\x01", b"a", 1), Node(b"\x01", b"b", 2, 3)], head=b"\x50\x51\x52", links=(39, 41))
+    source = Page(40, [Node(b"\x01", b"a", 1, 3), Node(b"\x02", b"b", 2, 3)], head=b"\x50\x51\x52", links=(39, 41))
     above = Page(FDP, [Node(b"\x48", child(39)), Node(b"\x58", child(40)), Node(b"", child(41))], flags=ROOT | PARENT, head=bytes(16))
 
     def moved():
@@ -899,11 +899,11 @@ def empties():
 def scrubs():
     rule = "NDScrubOneUsedPage: 'D' over deleted data, 0x20 and 'L' over chunks, versioned cleared, gaps 'Z', scrubbed set"
     for size, suffix in ((4096, ""), (32768, "-32k")):
-        page = Page(40, [Node(KEYS[0], b"stays", 1), Node(KEYS[1], b"goes away", 3), Node(KEYS[2], b"a chunk", 1)], head=HEAD)
+        page = Page(40, [Node(k[4:], d, f, 4) for k, d, f in zip(KEYS, (b"stays", b"goes away", b"a chunk"), (1, 3, 1))], head=HEAD)
         after = dirty(page)
         after.flags |= SCRUBBED
-        after.nodes[1].data, after.nodes[1].flags = b"D" * 9, DELETED
-        after.nodes[2].data, after.nodes[2].flags = b"\x20" + b"L" * 6, 0
+        after.nodes[1].data, after.nodes[1].flags = b"D" * 9, DELETED | COMPRESSED
+        after.nodes[2].data, after.nodes[2].flags = b"\x20" + b"L" * 6, COMPRESSED
         after.fill = ord("Z")
         vector("scrub-used" + suffix, rule, [page], transaction(scrub(40, 0, b"\0\1\2")), [after], size=size)
         after = dirty(page)
