@@ -3,7 +3,7 @@
 use ese_format::compression::decompress;
 use ese_format::log::record::ImageError;
 use ese_format::log::record::{
-    FlagInsert, FlagInsertAndReplaceData, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split,
+    FlagInsertAndReplaceData, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split,
 };
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
@@ -69,7 +69,7 @@ pub(super) struct PageRedo {
 impl PageRedo {
     /// Returns whether a page with this change time lacks the change. Otherwise the page was written after the change.
     pub fn is_missing(&self, page: DbTime) -> bool {
-        self.after > page
+        self.after > page || page.is_unwritten()
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn delta_from_record<'a>(
     key: &'a mut Vec<u8>,
 ) -> Option<PageDelta<'a>> {
     let node = record.node_change();
-    let versioned = node.is_some_and(versioned);
+    let added = node.map_or(NodeFlags::empty(), flags_added);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
         // The page's time shows that it is in its state before the split.
@@ -236,14 +236,11 @@ pub(super) fn delta_from_record<'a>(
         (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
             *key = insert.key();
-            let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            PageDelta::Insert { line, flags, key, data: &insert.data }
+            PageDelta::Insert { line, flags: added, key, data: &insert.data }
         }
-        (LogRecord::Replace(Replace { data, .. }), _) if versioned => {
-            PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data }
-        }
-        (LogRecord::FlagDelete(_), _) if versioned => {
-            PageDelta::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED }
+        (LogRecord::Replace(Replace { data, .. }), _) => PageDelta::ReplaceData { line, added, data },
+        (LogRecord::FlagDelete(_), _) if added == NodeFlags::VERSIONED => {
+            PageDelta::SetFlags { line, flags: added | NodeFlags::DELETED }
         }
         (LogRecord::Delete(_), _) => PageDelta::Delete { line, end: line + 1 },
         _ => return None,
@@ -270,21 +267,22 @@ pub(super) fn delta_of<'a>(
     if let Some(node) = record.node_change()
         && let Some(data) = changed_data(record, page, undoes)?
     {
-        let line = usize::from(node.page.line);
         *key = data;
-        let flags = flags_after(page, line, node) | apply::flags_of(page, line);
-        return Ok(Some(PageDelta::Replace { line, flags, data: key }));
+        let line = usize::from(node.page.line);
+        return Ok(Some(PageDelta::ReplaceData { line, added: flags_added(node), data: key }));
     }
     if let known @ Some(_) = delta_from_record(record, role, key) {
         return Ok(known);
     }
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
-    let flags = flags_after(page, line, node);
+    let flags = apply::flags_of(page, line) | flags_added(node);
+    let visible = flags - NodeFlags::DELETED;
     Ok(Some(match record {
-        LogRecord::FlagInsert(FlagInsert { data, .. })
-        | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
-        | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
+        LogRecord::FlagInsert(_) => PageDelta::SetFlags { line, flags: visible },
+        LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. }) => {
+            PageDelta::Replace { line, flags: visible, data }
+        }
         LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: flags | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
             Some(UndoneChange::Change(change)) => undo_edit(line, apply::flags_of(page, line), change)?,
@@ -435,7 +433,7 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
     node.page.flags.contains(PageChangeFlags::VERSIONED)
 }
 
-/// Returns the flags of a node after a versioned or unversioned change that does not remove it.
-fn flags_after(page: &Page<'_>, line: usize, node: &NodeChange) -> NodeFlags {
-    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
+/// Returns the flags that a change adds to its node. No record removes `VERSIONED`.
+fn flags_added(node: &NodeChange) -> NodeFlags {
+    if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() }
 }
