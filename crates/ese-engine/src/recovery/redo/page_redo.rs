@@ -374,7 +374,12 @@ pub(super) fn apply(
             edit.apply(&mut PageMut::new(bytes, size), key.unwrap_or_default())?;
         }
         (LogRecord::Merge2(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
-        (LogRecord::PageMove(moved), PageRole::New) => page_move::moved_page(bytes, size, moved)?,
+        (LogRecord::PageMove(moved), PageRole::New) => {
+            page_move::moved_page(bytes, size, moved)?;
+            if let Some(owned) = key.and_then(|key| key.first_chunk()) {
+                set_owned_root(&mut PageMut::new(bytes, size), u32::from_le_bytes(*owned))?;
+            }
+        }
         (LogRecord::PageMove(moved), PageRole::Left) => {
             PageMut::new(bytes, size).set_next(Some(moved.destination));
         }
@@ -401,13 +406,7 @@ pub(super) fn apply(
             convert_root_pages(bytes, size, page, convert);
         }
         (LogRecord::ConvertFdp2(convert), _) => {
-            let mut page = PageMut::new(bytes, size);
-            let mut external = page.as_page().external_header().to_vec();
-            let header = SpaceHeader::decode(&external).map_err(|_| PageMisfit::NoSpaceHeader)?;
-            let owned_root_or_bitmap = convert.owned_root.get();
-            let header = SpaceHeader { multiple: true, owned_root_or_bitmap, ..header };
-            header.update(&mut external);
-            page.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader)?;
+            set_owned_root(&mut PageMut::new(bytes, size), convert.owned_root.get())?;
         }
         (LogRecord::SetExternalHeader(set), _) => {
             let mut page = PageMut::new(bytes, size);
@@ -417,6 +416,14 @@ pub(super) fn apply(
         _ => {}
     }
     Ok(())
+}
+
+/// Sets the root of the owned extents in the space header of a tree's root.
+fn set_owned_root(page: &mut PageMut<'_>, owned_root_or_bitmap: u32) -> apply::ApplyResult {
+    let mut external = page.as_page().external_header().to_vec();
+    let header = SpaceHeader::decode(&external).map_err(|_| PageMisfit::NoSpaceHeader)?;
+    SpaceHeader { multiple: true, owned_root_or_bitmap, ..header }.update(&mut external);
+    page.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader)
 }
 
 /// Returns the image of the split page before the split.
