@@ -179,6 +179,9 @@ impl RecoverArgs {
             }
             lost.push(LostGenerations { first: first.0, last: committed.0, why: "missing".into() });
         }
+        if !self.keep_dirty {
+            set.check_stop(vfs, &plan, until).map_err(recovery_error)?;
+        }
         let creates = loop {
             let error = match set.verify(vfs, &plan, until) {
                 Ok(creates) => break creates,

@@ -192,7 +192,7 @@ impl<'a> PageReplay<'a> {
                 record.transaction.as_ref().is_some_and(|transaction| transaction.committed().is_some());
             let mut key = Vec::new();
             match delta_from_record(&decoded, change.role, &mut key) {
-                Some(PageDelta::Replace { .. }) => return committed,
+                Some(PageDelta::Replace { .. } | PageDelta::ReplaceData { .. }) => return committed,
                 Some(PageDelta::SetFlags { line, .. }) => deleted.push(line),
                 Some(PageDelta::Insert { line, .. }) => {
                     deleted.iter_mut().filter(|at| **at >= line).for_each(|at| *at += 1);
@@ -270,7 +270,14 @@ impl<'a> PageReplay<'a> {
         }
         let size = database.page_size;
         let number = first.key.page;
-        let pinned = match self.core.cache.fetch_tentatively(first.key) {
+        let fetched = self.core.cache.fetch_tentatively(first.key).and_then(|pinned| {
+            let removed = Page::new(&pinned.read(), size).db_time() == DbTime::SHRUNK;
+            if removed && !formats(&self.decode(first)?, first.role) {
+                return Err(corrupt_page(&database, number, "a shrink removed it, but the log changes it"));
+            }
+            Ok(pinned)
+        });
+        let pinned = match fetched {
             Ok(pinned) => pinned,
             // If the record formats the page completely, the old page need not be readable.
             Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
@@ -342,7 +349,7 @@ impl<'a> PageReplay<'a> {
         let position = |change: &PageRedo| {
             self.records.get(change.record_index as usize).map(|record| record.buffered.start)
         };
-        let ahead = changes.iter().filter(|change| change.after <= time).find_map(|change| {
+        let ahead = changes.iter().filter(|change| !change.is_missing(time)).find_map(|change| {
             position(change).filter(|position| position.generation > database.newest_applied())
         });
         let (Some(position), Some(first)) = (ahead, changes.first()) else { return Ok(()) };
@@ -382,7 +389,8 @@ impl<'a> PageReplay<'a> {
             if is_link(record) {
                 what = format!("{what}; {WITHOUT_PAGES}");
             }
-            let fault = if time < before { PageTimeMismatch::Older } else { PageTimeMismatch::Newer };
+            let older = time < before || time.is_unwritten();
+            let fault = if older { PageTimeMismatch::Older } else { PageTimeMismatch::Newer };
             let path = database.path.clone();
             return Err(Error::PageTime { path, page: number, position: start, fault, what });
         }
