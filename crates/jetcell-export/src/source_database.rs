@@ -99,28 +99,28 @@ fn read_tables(database: &ReadableDatabase, issues: &mut ExportIssues) -> Vec<So
         }
     }
     let schemas = assemble(rows.into_values());
+    let templates: HashSet<String> = schemas
+        .iter()
+        .filter(|schema| schema.flags.contains(TableFlags::TEMPLATE))
+        .map(|schema| schema.name.to_ascii_lowercase())
+        .collect();
     let mut names = HashSet::new();
     let size = database.page_size;
     schemas
         .iter()
         .map(|schema| {
-            let template = find_template(schema, &schemas);
-            if let (None, Some(name)) = (template, &schema.template) {
+            let missing = |name: &&String| !templates.contains(&name.to_ascii_lowercase());
+            if let Some(name) = schema.template.as_ref().filter(missing) {
                 issues.add_missing(
                     None,
                     format!("table {}: its template table {name} is missing", schema.name),
                 );
             }
-            let mut table = SourceTable::new(schema, template, size);
+            let mut table = SourceTable::new(schema, size);
             table.name = unique_name(&schema.name, &mut names);
             table
         })
         .collect()
-}
-
-fn find_template<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&'s TableSchema> {
-    let name = schema.template.as_deref()?;
-    schemas.iter().find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
 }
 
 fn read_catalog_rows(

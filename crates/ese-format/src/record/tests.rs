@@ -45,7 +45,7 @@ fn build(size: PageSize, set: impl FnOnce(&mut RecordBuilder<'_>) -> Result<(), 
 
 fn get(bytes: &[u8], size: PageSize, id: u16) -> ColumnValue<'_> {
     let columns = columns();
-    let column = columns.iter().find(|column| column.id.0 == id).unwrap();
+    let column = columns.iter().find(|column| column.id.number() == id).unwrap();
     Record::new(bytes, size).get(column).unwrap()
 }
 
@@ -250,7 +250,7 @@ proptest! {
             for change in changes {
                 match change {
                     ColumnChange::Set(id, value) => {
-                        builder.set(ColumnId(*id), value.as_deref()).unwrap();
+                        builder.set((*id).into(), value.as_deref()).unwrap();
                         model.insert(*id, value.iter().cloned().collect::<Vec<_>>());
                     }
                     ColumnChange::Multi(values) => {
@@ -279,7 +279,7 @@ proptest! {
                 }).collect(),
                 other => panic!("{other:?}"),
             };
-            prop_assert_eq!(&found, &model.get(&column.id.0).cloned().unwrap_or_default(), "{}", column.name);
+            prop_assert_eq!(&found, &model.get(&column.id.number()).cloned().unwrap_or_default(), "{}", column.name);
         }
     }
 
@@ -292,7 +292,7 @@ proptest! {
         let mut builder = RecordBuilder::new(&columns, size);
         for change in &changes {
             if let ColumnChange::Set(id, value) = change {
-                builder.set(ColumnId(*id), value.as_deref()).unwrap();
+                builder.set((*id).into(), value.as_deref()).unwrap();
             }
         }
         let mut bytes = builder.build().unwrap();
