@@ -7,7 +7,7 @@ use ese_check::CheckError;
 use ese_check::database::ReadableDatabase;
 use ese_check::reader::PageCache;
 use ese_format::catalog::{
-    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableSchema, assemble,
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableFlags, assemble,
 };
 use ese_format::page::NodeFlags;
 use ese_format::record::ColumnType;

@@ -246,8 +246,8 @@ fn assemble_table(rows: Vec<CatalogRow>) -> Option<TableSchema> {
     table.density = row.space;
     table.chunk_size = row.chunk_size;
     table.separate_from = row.extra.get(&extra::SEPARATE_LONG_VALUES).and_then(|bytes| four(bytes));
-    table.template =
-        row.extra.get(&extra::TEMPLATE_TABLE).and_then(|name| CodePage::WESTERN.decode(name).ok());
+    let template = row.extra.get(&extra::TEMPLATE_TABLE).filter(|name| !name.is_empty());
+    table.template = template.and_then(|name| CodePage::WESTERN.decode(name).ok());
     table.space_hints = row.extra.get(&extra::SPACE_HINTS).cloned();
     table.long_value_space_hints = row.extra.get(&extra::LONG_VALUE_SPACE_HINTS).cloned();
     for row in &rows {
