@@ -103,6 +103,8 @@ pub struct PageStateCounts {
     pub unreadable: u64,
     /// Number of pages with a flipped bit that the checksum locates.
     pub repairable: u64,
+    /// Number of available pages that contain leftover bytes, which have no meaning.
+    pub leftover: u64,
     /// Number of pages in a temporary database, which have no checksums.
     pub unchecked: u64,
     /// Number of pages in the file after the last owned page. Their contents have no meaning.
@@ -126,6 +128,7 @@ impl PageStateCounts {
             wrong_number: counts.wrong_page,
             unreadable: counts.unreadable,
             repairable: counts.repairable,
+            leftover: counts.leftover,
             unchecked: counts.unchecked,
             beyond_owned: counts.beyond_owned,
             beyond_owned_zero: counts.beyond_owned_zero,

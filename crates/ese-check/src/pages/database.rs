@@ -116,7 +116,7 @@ impl ReadableDatabase {
             findings.add_at_offset(severity, kind, offset, what.to_owned());
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
-        let file_pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        let file_pages = u32::try_from(pages).unwrap_or(u32::MAX).min(u32::MAX - 1);
         Ok(ReadableDatabase {
             file,
             path: path.to_owned(),
@@ -170,6 +170,13 @@ impl ReadableDatabase {
     /// Returns true if the page is within the file.
     pub(crate) fn contains_page(&self, page: PageNumber) -> bool {
         page.get() <= self.file_pages
+    }
+
+    /// Returns the number of whole pages from `page` on that are in a hole of the file. They read as zeros.
+    pub(crate) fn hole_at(&self, page: PageNumber) -> u32 {
+        let offset = self.page_size.offset_of(page);
+        let data = self.file.next_data(offset).unwrap_or(offset);
+        u32::try_from(data.saturating_sub(offset) / self.page_size.bytes() as u64).unwrap_or(u32::MAX)
     }
 
     /// Returns the aligned file range that covers `count` pages starting at `first`, and the offset of the first page

@@ -27,6 +27,8 @@ pub struct PageCounts {
     pub unreadable: u64,
     /// Number of pages that have no checksum, as in temporary databases, and were not checked.
     pub unchecked: u64,
+    /// Number of available pages that contain leftover bytes, which have no meaning.
+    pub leftover: u64,
     /// Number of bad pages whose checksum was never set.
     #[serde(skip)]
     pub(crate) without_checksum: u64,
@@ -42,7 +44,21 @@ impl PageCounts {
     /// Returns the number of pages that were read and checked.
     pub fn examined(&self) -> u64 {
         let zero = self.zero - self.beyond_owned_zero;
-        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable + self.leftover
+    }
+
+    /// Counts pages that were reported with these findings as leftover bytes.
+    pub(crate) fn count_leftovers(&mut self, kinds: &[FindingKind]) {
+        for kind in kinds {
+            let counted = match kind {
+                FindingKind::PageRepairable => &mut self.repairable,
+                FindingKind::PageWrongNumber => &mut self.wrong_page,
+                FindingKind::PageLostWrite => &mut self.good,
+                _ => &mut self.bad,
+            };
+            *counted = counted.saturating_sub(1);
+            self.leftover += 1;
+        }
     }
 
     /// Returns true if the database is temporary, meaning that no page has a checksum.

@@ -18,8 +18,11 @@ use crate::pages::reader::VerifiedPageReader;
 use crate::structure::tree::{TreeWalker, walk};
 use crate::structure::tree_shape::TreeShape;
 
-const CATALOG: &str = "MSysObjects";
-const SHADOW: &str = "MSysObjectsShadow";
+/// Name, tree and root page of the catalog.
+pub(crate) const CATALOG: (&str, TreeId, PageNumber) = ("MSysObjects", TreeId(2), PageNumber::fixed(4));
+/// Name, tree and root page of the shadow catalog.
+pub(crate) const SHADOW: (&str, TreeId, PageNumber) =
+    ("MSysObjectsShadow", TreeId(3), PageNumber::fixed(24));
 
 /// The readable part of the catalog.
 pub(crate) struct CheckedCatalog {
@@ -237,12 +240,12 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
     let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
-    let complete = for_each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
+    let complete = for_each_row(reader, CATALOG, &mut |page, key, data| {
         if let Err(error) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
             findings.add_structural(
                 FindingKind::CatalogRow,
                 page,
-                CATALOG,
+                CATALOG.0,
                 format!("row {}: {error}", hex(&key)),
             );
             decoded = false;
@@ -251,19 +254,19 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
     });
     let total = rows.len();
     let shadow_complete =
-        for_each_row(reader, SHADOW, TreeId(3), PageNumber::fixed(24), &mut |page, key, data| match rows
+        for_each_row(reader, SHADOW, &mut |page, key, data| match rows
             .remove(&key)
         {
             Some((_, original)) if original == data => {}
             Some((original, _)) => {
                 let what =
                     format!("row {} differs from the row on page {original} of the catalog", hex(&key));
-                findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW, what);
+                findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW.0, what);
             }
             None if complete => findings.add_structural(
                 FindingKind::ShadowCatalog,
                 page,
-                SHADOW,
+                SHADOW.0,
                 format!("row {} is not in the catalog", hex(&key)),
             ),
             None => {}
@@ -272,7 +275,7 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
         findings.add_structural(
             FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
-            SHADOW,
+            SHADOW.0,
             "the shadow catalog does not contain any rows of the catalog".into(),
         );
     } else if shadow_complete {
@@ -282,7 +285,7 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
             findings.add_structural(
                 FindingKind::ShadowCatalog,
                 page,
-                CATALOG,
+                CATALOG.0,
                 format!("row {} is not in the shadow catalog", hex(&key)),
             );
         }
@@ -295,7 +298,7 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
         findings.add_structural(
             FindingKind::CatalogRow,
             PageNumber::fixed(4),
-            CATALOG,
+            CATALOG.0,
             "the catalog does not contain an entry for itself".into(),
         );
     }
@@ -307,9 +310,7 @@ type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn for_each_row(
     reader: &mut VerifiedPageReader<'_>,
-    label: &str,
-    tree: TreeId,
-    root: PageNumber,
+    (label, tree, root): (&str, TreeId, PageNumber),
     visit: VisitRow<'_>,
 ) -> bool {
     let mut unreported = Findings::new(&reader.database.path);
@@ -435,7 +436,7 @@ fn add_index(table: &mut CheckedTable, row: &Row<'_>, tree: TreeId) -> Result<()
 /// are not listed. Called after the last row of a table.
 fn complete_columns(table: &mut CheckedTable) {
     let TableColumns { live, deleted } = &mut table.own;
-    if table.tree == TreeId(2) || table.tree == TreeId(3) {
+    if [CATALOG.1, SHADOW.1].contains(&table.tree) {
         for known in schema().into_iter().filter(|known| !deleted.contains(&known.id)) {
             match live.iter_mut().find(|column| column.id == known.id) {
                 Some(column) => column.record_offset = known.record_offset,
