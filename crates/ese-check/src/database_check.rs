@@ -150,8 +150,10 @@ pub(crate) fn examine_database(
         );
         (pages, resume_from) = (Some(counts), resume);
     }
-    let temporary = database.temporary
-        || pages.as_mut().is_some_and(|pages| pages.accept_missing_checksums(just_created, findings));
+    let maybe_temporary = database.temporary || just_created;
+    let unsealed =
+        pages.as_mut().is_some_and(|pages| pages.accept_missing_checksums(maybe_temporary, findings));
+    let temporary = database.temporary || unsealed;
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.add_structural(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }

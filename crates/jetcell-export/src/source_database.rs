@@ -31,7 +31,10 @@ impl SourceDatabase {
         for finding in findings {
             issues.add_note(None, &finding.message);
         }
-        if !database.is_clean() {
+        if database.is_temporary() {
+            let what = "the database is temporary; its pages do not have checksums, so damage cannot be detected";
+            issues.add_note(None, what);
+        } else if !database.is_clean() {
             let header = &database.header;
             issues.add_note(
                 None,

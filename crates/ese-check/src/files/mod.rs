@@ -237,7 +237,7 @@ impl FileSet<'_> {
         ));
         report.structure = checked.structure;
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
-        if !checked.clean {
+        if !checked.clean && !checked.temporary {
             let needs = self.required_logs(path, &header);
             report_dirty(path, report.state.as_deref().unwrap_or_default(), &needs, &mut findings);
             report.needs_logs = Some(needs);

@@ -296,7 +296,7 @@ fn check_chunk(
     VerifiedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
-fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
+pub(crate) fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
     let (offset, len, start) = database.aligned_range(number, 1);
     let mut buffer = IoBuffer::zeroed(len);
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {

@@ -66,10 +66,10 @@ impl PageCounts {
     /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
     /// pages and may overwrite them with old contents. The header keeps the state that it had when the database was
     /// created.
-    pub(crate) fn accept_missing_checksums(&mut self, just_created: bool, findings: &mut Findings) -> bool {
+    pub(crate) fn accept_missing_checksums(&mut self, maybe_temporary: bool, findings: &mut Findings) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
-        let temporary = without_checksums || just_created && self.bad + self.wrong_page > 0;
+        let temporary = without_checksums || maybe_temporary && self.bad + self.wrong_page > 0;
         if temporary {
             self.unchecked = std::mem::take(&mut self.bad) + std::mem::take(&mut self.wrong_page);
             findings.forget_damaged_pages();
