@@ -32,6 +32,7 @@ const MIN_PAGE: u64 = 2048;
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Size of a page in bytes.
     pub page_size: u32,

@@ -29,6 +29,7 @@ const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]

@@ -35,6 +35,7 @@ use log_search::report_dirty;
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSet {
     /// Path of the directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// First generation.
     pub first: u32,

@@ -31,6 +31,7 @@ pub enum CheckOutcome {
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
@@ -147,6 +148,7 @@ pub struct RequiredLogs {
     /// Last generation that may contain committed changes.
     pub committed: u32,
     /// Paths of the available logs in the stream whose generations are in the range.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub found: Vec<PathBuf>,
     /// Generations up to `last` that are missing or damaged. At most 100 are listed.
     pub missing: Vec<u32>,
