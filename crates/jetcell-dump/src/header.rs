@@ -254,7 +254,8 @@ fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
             "just created, and complete: a temporary database retains this state".to_owned()
         }
         STATE_JUST_CREATED => {
-            "just created: either its creation did not complete, or it is a complete temporary database".to_owned()
+            "just created: either its creation did not complete, or it is a complete temporary database"
+                .to_owned()
         }
         _ => "the database is in an intermediate state; see the field state".to_owned(),
     }

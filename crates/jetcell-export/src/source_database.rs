@@ -32,7 +32,8 @@ impl SourceDatabase {
             issues.add_note(None, &finding.message);
         }
         if database.is_temporary() {
-            let what = "the database is temporary; its pages do not have checksums, so damage cannot be detected";
+            let what =
+                "the database is temporary; its pages do not have checksums, so damage cannot be detected";
             issues.add_note(None, what);
         } else if !database.is_clean() {
             let header = &database.header;

@@ -84,13 +84,7 @@ impl ValueFiles {
         // A table may have both its own column and an inherited column with the same number.
         let id = place.column.column.id;
         let inherited = if id.is_inherited() { "t" } else { "" };
-        let mut name = format!(
-            "{}-{}-{}-{inherited}{}",
-            self.table,
-            place.page.get(),
-            place.row,
-            id
-        );
+        let mut name = format!("{}-{}-{}-{inherited}{}", self.table, place.page.get(), place.row, id);
         if let Some(item) = place.item {
             name.push_str(&format!("-{item}"));
         }

@@ -21,7 +21,9 @@ pub fn json_path(path: &(impl AsRef<Path> + ?Sized)) -> JsonPath<'_> {
 }
 
 /// Returns paths in the form in which JSON contains them.
-pub fn json_paths<'p, P: AsRef<Path> + ?Sized + 'p>(paths: impl IntoIterator<Item = &'p P>) -> Vec<JsonPath<'p>> {
+pub fn json_paths<'p, P: AsRef<Path> + ?Sized + 'p>(
+    paths: impl IntoIterator<Item = &'p P>,
+) -> Vec<JsonPath<'p>> {
     paths.into_iter().map(json_path).collect()
 }
 
@@ -37,7 +39,10 @@ pub fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok
 ///
 /// # Errors
 /// The error of the serializer.
-pub fn serialize_optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn serialize_optional_path<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     path.as_ref().map(json_path).serialize(serializer)
 }
 

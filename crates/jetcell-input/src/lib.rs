@@ -32,8 +32,10 @@ mod unit;
 
 pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
-pub use json_path::{JsonPath, json_path, json_paths, serialize_optional_path, serialize_path, serialize_paths};
 pub use columns::{Align, columns, cut, pad};
+pub use json_path::{
+    JsonPath, json_path, json_paths, serialize_optional_path, serialize_path, serialize_paths,
+};
 #[cfg(feature = "toml")]
 pub use nearest::nearest;
 pub use option_value_error::OptionValueError;

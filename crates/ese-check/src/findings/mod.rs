@@ -128,13 +128,15 @@ impl Findings {
         let mut kinds = Vec::new();
         for page in pages {
             let leftover = |(finding, _): &(Finding, u32)| finding.kind != FindingKind::PageUnreadable;
-            let Some(tree) = self.unattributed_pages.get(&page).filter(|held| leftover(held)).and_then(|_| owner(page))
+            let Some(tree) =
+                self.unattributed_pages.get(&page).filter(|held| leftover(held)).and_then(|_| owner(page))
             else {
                 continue;
             };
             let Some((finding, _)) = self.unattributed_pages.remove(&page) else { continue };
             kinds.push(finding.kind);
-            let meaning = "no data is affected; the page is available, so its bytes have no meaning".to_owned();
+            let meaning =
+                "no data is affected; the page is available, so its bytes have no meaning".to_owned();
             self.add(Finding { severity: Severity::Info, meaning, ..finding.with_tree(&tree) });
         }
         kinds

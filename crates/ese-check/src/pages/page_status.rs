@@ -66,7 +66,11 @@ impl PageCounts {
     /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
     /// pages and may overwrite them with old contents. The header keeps the state that it had when the database was
     /// created.
-    pub(crate) fn accept_missing_checksums(&mut self, maybe_temporary: bool, findings: &mut Findings) -> bool {
+    pub(crate) fn accept_missing_checksums(
+        &mut self,
+        maybe_temporary: bool,
+        findings: &mut Findings,
+    ) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
         let temporary = without_checksums || maybe_temporary && self.bad + self.wrong_page > 0;

@@ -21,8 +21,7 @@ use crate::structure::tree_shape::TreeShape;
 /// Name, tree and root page of the catalog.
 pub(crate) const CATALOG: (&str, TreeId, PageNumber) = ("MSysObjects", TreeId(2), PageNumber::fixed(4));
 /// Name, tree and root page of the shadow catalog.
-pub(crate) const SHADOW: (&str, TreeId, PageNumber) =
-    ("MSysObjectsShadow", TreeId(3), PageNumber::fixed(24));
+pub(crate) const SHADOW: (&str, TreeId, PageNumber) = ("MSysObjectsShadow", TreeId(3), PageNumber::fixed(24));
 
 /// The readable part of the catalog.
 pub(crate) struct CheckedCatalog {
@@ -253,24 +252,20 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
         rows.insert(key, (page, data.to_vec()));
     });
     let total = rows.len();
-    let shadow_complete =
-        for_each_row(reader, SHADOW, &mut |page, key, data| match rows
-            .remove(&key)
-        {
-            Some((_, original)) if original == data => {}
-            Some((original, _)) => {
-                let what =
-                    format!("row {} differs from the row on page {original} of the catalog", hex(&key));
-                findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW.0, what);
-            }
-            None if complete => findings.add_structural(
-                FindingKind::ShadowCatalog,
-                page,
-                SHADOW.0,
-                format!("row {} is not in the catalog", hex(&key)),
-            ),
-            None => {}
-        });
+    let shadow_complete = for_each_row(reader, SHADOW, &mut |page, key, data| match rows.remove(&key) {
+        Some((_, original)) if original == data => {}
+        Some((original, _)) => {
+            let what = format!("row {} differs from the row on page {original} of the catalog", hex(&key));
+            findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW.0, what);
+        }
+        None if complete => findings.add_structural(
+            FindingKind::ShadowCatalog,
+            page,
+            SHADOW.0,
+            format!("row {} is not in the catalog", hex(&key)),
+        ),
+        None => {}
+    });
     if rows.len() == total && total > 0 && shadow_complete {
         findings.add_structural(
             FindingKind::ShadowCatalog,

@@ -63,7 +63,8 @@ pub(crate) fn check_internal_pages(
             break;
         }
         let available = available_extents(&mut reader, shape);
-        let kinds = findings.report_available_pages(|page| contains(&available, page).then(|| shape.label.clone()));
+        let kinds =
+            findings.report_available_pages(|page| contains(&available, page).then(|| shape.label.clone()));
         counts.count_leftovers(&kinds);
     }
 }

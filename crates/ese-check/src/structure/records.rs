@@ -70,7 +70,9 @@ impl<'t, 'k> RowCheck<'t, 'k> {
             return report(error.to_string());
         }
         let known = self.table.columns_are_known();
-        if known && (record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable) {
+        if known
+            && (record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable)
+        {
             let (fixed, variable) = (record.last_fixed(), record.last_variable());
             report(format!(
                 "columns up to {fixed} and {variable} are stored, but the table has fewer columns"
@@ -90,7 +92,10 @@ impl<'t, 'k> RowCheck<'t, 'k> {
             let column = self.table.stored_column(id);
             match column.and_then(|column| describe_problem(column, &value)) {
                 Some(what) => report(what),
-                None if known && column.is_none() && self.table.deleted_columns().all(|deleted| deleted != id) => {
+                None if known
+                    && column.is_none()
+                    && self.table.deleted_columns().all(|deleted| deleted != id) =>
+                {
                     let origin = if id.is_inherited() { "template of the " } else { "" };
                     report(format!("the {origin}table does not have column {id}"));
                 }

@@ -169,7 +169,12 @@ fn read_space(walker: &mut TreeWalker<'_, '_>, shape: &TreeShape, header: &Space
                 space.available.extend(extents.map(|extent| (root, extent)));
             }
             Err(fault) => {
-                walker.findings.add_structural(FindingKind::SpaceHeader, root, &shape.label, fault.to_string());
+                walker.findings.add_structural(
+                    FindingKind::SpaceHeader,
+                    root,
+                    &shape.label,
+                    fault.to_string(),
+                );
             }
         }
     }

@@ -36,7 +36,9 @@ fn index_leaves(database: &EditableDatabase) -> Vec<PageNumber> {
 /// The keys of all entries are rebuilt, so an entry for another row is found in every index.
 #[test]
 fn wrong_entries_of_inherited_and_multi_valued_indexes_are_found() {
-    for (name, indexes) in [("derived-table.edb", 1), ("index-combinations.edb", 2), ("index-two-multivalues.edb", 1)] {
+    for (name, indexes) in
+        [("derived-table.edb", 1), ("index-combinations.edb", 2), ("index-two-multivalues.edb", 1)]
+    {
         let database = EditableDatabase::new(samples::read(name));
         let leaves = index_leaves(&database);
         let user: Vec<PageNumber> =
@@ -60,7 +62,9 @@ fn wrong_entries_of_inherited_and_multi_valued_indexes_are_found() {
 fn values_of_catalog_columns_that_the_catalog_does_not_list_are_sound() {
     let mut database = EditableDatabase::new(samples::read("engine-4k.edb"));
     let rows = |page: &ese_format::page::Page<'_>| page.is_leaf() && [2, 3].contains(&page.tree().0);
-    let (mut removed, key) = (0, |id: u32| [&[0x7f, 0x80, 0, 0, 2, 0x7f, 0x80, 2, 0x7f, 0x80][..], &id.to_be_bytes()[1..]].concat());
+    let (mut removed, key) = (0, |id: u32| {
+        [&[0x7f, 0x80, 0, 0, 2, 0x7f, 0x80, 2, 0x7f, 0x80][..], &id.to_be_bytes()[1..]].concat()
+    });
     for leaf in database.find(rows) {
         for id in 256..=261 {
             let page = database.page(leaf);
@@ -71,6 +75,7 @@ fn values_of_catalog_columns_that_the_catalog_does_not_list_are_sound() {
     }
     assert_eq!(removed, 12, "both catalogs list the six tagged columns");
     let report = check(&database.bytes);
-    let layout: Vec<_> = report.errors().filter(|finding| finding.kind == FindingKind::RecordLayout).collect();
+    let layout: Vec<_> =
+        report.errors().filter(|finding| finding.kind == FindingKind::RecordLayout).collect();
     assert!(layout.is_empty(), "{layout:#?}");
 }

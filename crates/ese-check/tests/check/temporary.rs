@@ -30,12 +30,14 @@ fn with_headers(mut bytes: Vec<u8>, change: impl Fn(&mut [u8])) -> Vec<u8> {
 #[test]
 fn a_temporary_database_is_complete_and_needs_no_recovery() {
     let mut bytes = samples::read("engine-4k.edb");
-    let header = DatabaseHeader { state: DatabaseState::JustCreated, ..DatabaseHeader::decode(&bytes).unwrap() };
+    let header =
+        DatabaseHeader { state: DatabaseState::JustCreated, ..DatabaseHeader::decode(&bytes).unwrap() };
     bytes[..PAGE].copy_from_slice(&header.encode());
     bytes[PAGE..2 * PAGE].copy_from_slice(&header.encode());
     bytes.chunks_mut(PAGE).skip(2).for_each(|page| page[..8].fill(0));
     for file_type in [0u32, 1, 5] {
-        let bytes = with_headers(bytes.clone(), |copy| copy[667..671].copy_from_slice(&file_type.to_le_bytes()));
+        let bytes =
+            with_headers(bytes.clone(), |copy| copy[667..671].copy_from_slice(&file_type.to_le_bytes()));
         for structure in [false, true] {
             let report = check(bytes.clone(), structure);
             assert_eq!(report.outcome, CheckOutcome::Sound, "{:#?}", report.findings);
@@ -51,5 +53,10 @@ fn a_temporary_database_is_complete_and_needs_no_recovery() {
 fn page_size_0_means_4096_bytes() {
     let bytes = with_headers(samples::read("engine-4k.edb"), |copy| copy[236..240].fill(0));
     let report = check(bytes, true);
-    assert_eq!((report.outcome, report.page_size), (CheckOutcome::Sound, Some(4096)), "{:#?}", report.findings);
+    assert_eq!(
+        (report.outcome, report.page_size),
+        (CheckOutcome::Sound, Some(4096)),
+        "{:#?}",
+        report.findings
+    );
 }

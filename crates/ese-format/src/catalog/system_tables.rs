@@ -29,7 +29,8 @@ pub fn system_tables() -> Vec<TableSchema> {
     let table =
         |name: &str, tree, root, flags| TableSchema { flags, ..TableSchema::new(name, tree, page(root)) };
     let fixed = TableFlags::SYSTEM | TableFlags::FIXED_SCHEMA;
-    let own_columns = || catalog_columns().iter().filter(|column| column.id != ColumnId(13)).cloned().collect();
+    let own_columns =
+        || catalog_columns().iter().filter(|column| column.id != ColumnId(13)).cloned().collect();
 
     let mut objects = table("MSysObjects", CATALOG, 4, fixed);
     objects.initial_pages = 20;

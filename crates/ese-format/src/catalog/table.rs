@@ -123,7 +123,8 @@ impl TableSchema {
 
     /// Adds the columns of the template table. The catalog lists them only for the template itself.
     pub fn inherit(&mut self, template: &TableSchema) {
-        let inherited = template.columns.iter().map(|column| Column { id: column.id.inherited(), ..column.clone() });
+        let inherited =
+            template.columns.iter().map(|column| Column { id: column.id.inherited(), ..column.clone() });
         self.columns.extend(inherited);
         self.deleted_columns.extend(template.deleted_columns.iter().map(|id| id.inherited()));
         self.columns.sort_by_key(|column| column.id);

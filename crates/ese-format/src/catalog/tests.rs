@@ -129,7 +129,9 @@ fn a_derived_table_has_the_columns_of_its_template() {
     template.columns =
         [(1, "Id"), (256, "Prop")].map(|(id, name)| column(id, name, ColumnFlags::TEMPLATE)).to_vec();
     layout_fixed_columns(&mut template.columns);
-    let index = |tree, columns| Index::new("ix", TreeId(tree), PageNumber::fixed(40), IndexFlags::DEFAULT_SECONDARY, columns);
+    let index = |tree, columns| {
+        Index::new("ix", TreeId(tree), PageNumber::fixed(40), IndexFlags::DEFAULT_SECONDARY, columns)
+    };
     template.indexes = vec![index(9, &[1, 256])];
     let mut derived = table(10, 50);
     derived.flags = TableFlags::DERIVED;

@@ -329,7 +329,8 @@ fn inherited_columns_are_stored_before_own_columns() {
         let bytes = builder.build().unwrap();
         let record = Record::new(&bytes, size);
         assert_eq!(record.validate(), Ok(()));
-        let stored = [(columns[0].id, ColumnValue::Bytes(&[1; 4])), (columns[1].id, ColumnValue::Bytes(&[2; 4]))];
+        let stored =
+            [(columns[0].id, ColumnValue::Bytes(&[1; 4])), (columns[1].id, ColumnValue::Bytes(&[2; 4]))];
         assert_eq!(record.tagged().unwrap(), stored);
         let rebuilt = RecordBuilder::from_record(&columns, size, &record).unwrap().build().unwrap();
         assert_eq!(rebuilt, bytes);

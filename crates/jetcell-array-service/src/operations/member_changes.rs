@@ -52,7 +52,12 @@ impl NewMembers {
         self.add(on, MemberPurpose::Spare)?;
         for file in &self.files {
             let text = format!("{} was added as a spare.", file.display());
-            on.event("spare_added", ArrayEventSeverity::Information, &text, json!({ "member": jetcell_input::json_path(file) }));
+            on.event(
+                "spare_added",
+                ArrayEventSeverity::Information,
+                &text,
+                json!({ "member": jetcell_input::json_path(file) }),
+            );
         }
         Ok(OperationResult::SparesAdded(self.files.clone()))
     }
@@ -62,7 +67,12 @@ impl NewMembers {
         let is_lun_volume = on.with_access(|held| Ok(matches!(held, ArrayGuard::Luns(_))))?;
         let members = self.add(on, MemberPurpose::DataColumns)?;
         let text = format!("The array has grown by {} members.", members.len());
-        on.event("array_grown", ArrayEventSeverity::Information, &text, json!({ "members": jetcell_input::json_paths(&members) }));
+        on.event(
+            "array_grown",
+            ArrayEventSeverity::Information,
+            &text,
+            json!({ "members": jetcell_input::json_paths(&members) }),
+        );
         let (bytes, slots) = on.with_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
         Ok(OperationResult::Grown { slots, bytes, is_lun_volume })
     }

@@ -304,7 +304,8 @@ fn as_esent_writes(column: &str, value: &Value) -> String {
 fn an_inherited_index_names_the_columns_of_the_template() {
     let file = testkit::samples::read("derived-table.edb");
     let options = SchemaOptions { tables: vec!["Folder_101".into()], rows: false };
-    let (output, problems) = dump(&file, |source, output| jetcell_dump::dump_schema(source, &options, output));
+    let (output, problems) =
+        dump(&file, |source, output| jetcell_dump::dump_schema(source, &options, output));
     let table = items(&output).pop().unwrap();
     let names = |index: usize| table["indexes"][index]["columns"][0]["name"].clone();
     assert_eq!((problems, names(0), names(1)), (0, "Id".into(), "Prop".into()), "{output}");

@@ -52,7 +52,7 @@ fn a_derived_table_contains_inherited_values() {
     let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
     assert_eq!(names, ["Id", "Name", "Prop", "Body", "Own"]);
     let mut rows = Vec::new();
-    let mut add = |row: ExportedRow<'_, '_>| {
+    let mut add = |row: ExportedRow<'_>| {
         let bytes = |cell: &ExportedCell<'_>| match cell {
             ExportedCell::One(CellItem::Inline(bytes)) => bytes.to_vec(),
             other => panic!("{other:?}"),

@@ -11,9 +11,9 @@ use jetcell_copies::{
 };
 use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
-use jetcell_input::{printable_rows, json_path};
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::with_advice;
+use jetcell_input::{json_path, printable_rows};
 use jetcell_workload::EventFile;
 use serde_json::json;
 
@@ -130,7 +130,10 @@ impl ReseedArgs {
             return self.seed(places, from, to);
         }
         let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
-        self.print(json!({ "path": json_path(&self.to), "incremental": false, "dry_run": true, "why": why }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "dry_run": true, "why": why }),
+            &text,
+        );
         Ok(())
     }
 
@@ -193,7 +196,10 @@ impl ReseedArgs {
             format!("{}: reseeded with {copied} from {}", self.to.display(), source.address()),
             "  update it with jetcell replicate".to_string(),
         ]);
-        self.print(json!({ "path": json_path(&self.to), "incremental": false, "bytes": seeded.copied_bytes }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "bytes": seeded.copied_bytes }),
+            &text,
+        );
         Ok(())
     }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
-use jetcell_input::{OptionValueError, json_path};
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
+use jetcell_input::{OptionValueError, json_path};
 use jetcell_report::{StyledText, Tone};
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyLag, CopyPhase, CopyState, health};
 use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
-use jetcell_input::{printable_rows, json_path, json_paths};
+use jetcell_input::{json_path, json_paths, printable_rows};
 use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
 use serde_json::{Value, json};
 

@@ -54,7 +54,9 @@ fn as_value(places: &CommandFileSystems, directory: &Path, side: &Result<CopiesS
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
             json!({ "path": json_path(directory), "host": host_of(directory), "copies": copies })
         }
-        Err(what) => json!({ "path": json_path(directory), "host": host_of(directory), "error": what.full_text() }),
+        Err(what) => {
+            json!({ "path": json_path(directory), "host": host_of(directory), "error": what.full_text() })
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_array::RaidLevel;
 use jetcell_array_service::{CreatedArray, NewArray};
-use jetcell_input::{Printable, json_path, json_paths};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteSize;
+use jetcell_input::{Printable, json_path, json_paths};
 use serde_json::json;
 
 use crate::console;
