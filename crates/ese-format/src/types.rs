@@ -124,6 +124,12 @@ impl PageSize {
         }
     }
 
+    /// Decodes the page size in a database header. Files written before the field existed contain 0 and have 4 KiB
+    /// pages.
+    pub const fn from_header(stored: u32) -> Option<PageSize> {
+        if stored == 0 { Some(PageSize::KIB_4) } else { PageSize::new(stored) }
+    }
+
     /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize

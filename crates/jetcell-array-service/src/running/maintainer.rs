@@ -248,7 +248,12 @@ impl ArrayChange {
         let (name, severity, text, figures) = match self {
             ArrayChange::MemberFailed(path) => {
                 let text = format!("{} failed and was removed.", path.display());
-                ("member_failed", ArrayEventSeverity::Warning, text, json!({ "member": path }))
+                (
+                    "member_failed",
+                    ArrayEventSeverity::Warning,
+                    text,
+                    json!({ "member": jetcell_input::json_path(path) }),
+                )
             }
             ArrayChange::RebuildStarted => (
                 "rebuild_started",

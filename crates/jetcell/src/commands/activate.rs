@@ -10,7 +10,7 @@ use jetcell_copies::{
     StreamDirectory, activate_as,
 };
 use jetcell_host::host_name;
-use jetcell_input::OptionValueError;
+use jetcell_input::{OptionValueError, json_path, json_paths};
 use jetcell_remote::{HostAddress, is_address};
 use jetcell_report::{StyledText, Tone};
 use jetcell_vfs::Vfs;
@@ -222,8 +222,8 @@ fn report_skipped(error: &CommandError) {
 
 fn as_json(directory: &Path, activated: &ActivationResult) -> serde_json::Value {
     json!({
-        "path": directory, "last_generation": activated.last.0, "lost": activated.lost,
-        "rolled_back": activated.rolled_back, "databases": activated.databases,
+        "path": json_path(directory), "last_generation": activated.last.0, "lost": activated.lost,
+        "rolled_back": activated.rolled_back, "databases": json_paths(&activated.databases),
         "stepped_down": activated.stepped_down,
     })
 }

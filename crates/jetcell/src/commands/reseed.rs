@@ -11,9 +11,9 @@ use jetcell_copies::{
 };
 use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
-use jetcell_input::printable_rows;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::with_advice;
+use jetcell_input::{json_path, printable_rows};
 use jetcell_workload::EventFile;
 use serde_json::json;
 
@@ -130,7 +130,10 @@ impl ReseedArgs {
             return self.seed(places, from, to);
         }
         let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
-        self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "dry_run": true, "why": why }),
+            &text,
+        );
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl ReseedArgs {
             done?;
         }
         self.print(json!({
-            "path": self.to, "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
+            "path": json_path(&self.to), "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
             "first_diverged_generation": plan.first_diverged.map(|first| first.0),
             "commits_given_up": plan.discarded_commits, "continued": plan.is_resumed,
         }), &self.patch_text(plan));
@@ -193,7 +196,10 @@ impl ReseedArgs {
             format!("{}: reseeded with {copied} from {}", self.to.display(), source.address()),
             "  update it with jetcell replicate".to_string(),
         ]);
-        self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "bytes": seeded.copied_bytes }),
+            &text,
+        );
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! `jetcell restore`: restores databases from backups.
 
+use jetcell_input::{json_path, json_paths};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -113,13 +114,13 @@ impl RestoreArgs {
         let left_out: Vec<_> = restored
             .skipped_databases
             .iter()
-            .map(|(file, why)| json!({ "file": file, "why": why }))
+            .map(|(file, why)| json!({ "file": json_path(file), "why": why }))
             .collect();
         json!({
-            "directory": self.to,
+            "directory": json_path(&self.to),
             "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
             "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
-            "undone": restored.rolled_back, "databases": restored.databases, "left_out": left_out,
+            "undone": restored.rolled_back, "databases": json_paths(&restored.databases), "left_out": left_out,
             "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
             "already_unix_ms": restored.earlier_restore_unix_ms,
         })

@@ -52,7 +52,7 @@ pub struct RecoverySet {
     /// Format of the log names.
     pub log_names: LogNameFormat,
     /// Whether the newest log has the name of the current log.
-    has_current: bool,
+    pub(super) has_current: bool,
 }
 
 /// Role of a log, as indicated by its name.
@@ -208,7 +208,7 @@ impl RecoverySet {
 }
 
 /// Returns a file's format and first bytes, or `None` if the file no longer exists.
-fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
+pub(super) fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
     let io_error = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),

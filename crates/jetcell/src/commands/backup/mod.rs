@@ -4,6 +4,7 @@ mod age;
 pub mod backup_list;
 mod snapshot;
 
+use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -227,13 +228,13 @@ fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {
         .iter()
         .map(|database| {
             json!({
-                "file": database.file, "source": database.source, "bytes": database.bytes,
+                "file": database.file, "source": json_path(&database.source), "bytes": database.bytes,
                 "usable": database.usable, "pages": database.pages, "bad_pages": database.bad_pages,
             })
         })
         .collect();
     json!({
-        "path": to, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "path": json_path(to), "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
         "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
         "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,

@@ -50,9 +50,8 @@ struct JsonCheckLine<'a, T> {
 }
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
-    if let Ok(text) = jetcell_input::json_line(&JsonCheckLine { kind, content }) {
-        console::print_json(&format!("{text}\n"));
-    }
+    let text = jetcell_input::json_line(&JsonCheckLine { kind, content });
+    console::print_json(&format!("{}\n", text.expect("reports have only string keys")));
 }
 
 /// Prints lines. Line ends within a line are escaped.

@@ -182,14 +182,18 @@ impl MaintainArgs {
         if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
             return self.scan_copy(&vfs, copy);
         }
-        let set = RecoverySet::find(&vfs, &files(&self.paths)?)?;
+        let set = RecoverySet::find_attachable(&vfs, &files(&self.paths)?)?;
         let Some(first) = set.databases.first() else {
             return Err(CommandError::new("found no database matching these logs")
                 .advise("also specify the database file"));
         };
         let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;
-        let directory = log_directory(&set.plan(LogPosition::MAX))?;
+        let directory = if set.logs.is_empty() {
+            parent_directory(&first.path).to_path_buf()
+        } else {
+            log_directory(&set.plan(LogPosition::MAX))?
+        };
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
         check_not_in_use(databases.chain([lock.as_path()]), false)?;

@@ -1,5 +1,6 @@
 //! Output of maintenance results as text and as JSON.
 
+use jetcell_input::json_path;
 use std::path::PathBuf;
 
 use ese_engine::{DefragProgress, ScanProgress, ShrinkReport, TrimReport};
@@ -77,7 +78,7 @@ pub(super) fn show(
 fn as_json(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) -> Value {
     let mut fields = if tasks.scan { scan_as_json(&result.scan) } else { json!({}) };
     if let Some(fields) = fields.as_object_mut() {
-        fields.insert("path".to_string(), json!(result.path));
+        fields.insert("path".to_string(), json!(json_path(&result.path)));
         if let Some(what) = &result.failure {
             fields.insert("failure".to_string(), json!(what));
         }

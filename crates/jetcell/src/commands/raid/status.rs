@@ -1,6 +1,7 @@
 //! `jetcell raid status`: shows the content of the superblocks. It does not change anything or need a lock, so it
 //! also works on an array that is in use.
 
+use jetcell_input::json_path;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -148,22 +149,22 @@ impl StatusSnapshot {
     fn as_json(&self) -> Value {
         let StatusSnapshot { directory, examination: found, in_use, .. } = self;
         let slot = |(number, slot): (usize, &SlotStatus)| {
-            json!({ "slot": number, "state": slot_state_name(slot.state), "member": slot.member,
-                    "replacement": slot.replacement, "progress": slot.progress })
+            json!({ "slot": number, "state": slot_state_name(slot.state), "member": slot.member.as_ref().map(json_path),
+                    "replacement": slot.replacement.as_ref().map(json_path), "progress": slot.progress })
         };
         let other = found.members.iter().filter(|(_, state)| !is_in_slot(state));
         let (spares, left_out): (Vec<_>, Vec<_>) = other.partition(|(_, state)| state.is_used());
         let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
         json!({
-            "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
+            "array": json_path(&directory.path), "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
             "state": ArrayHealth::from(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
             "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,
             "defects": found.lifetime.defects, "members": transfers_json(&found.lifetime.members),
             "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
-            "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": describe_exclusion(state) })).collect::<Vec<_>>(),
+            "spares": spares.iter().map(|(path, _)| json_path(path)).collect::<Vec<_>>(),
+            "left_out": left_out.iter().map(|(path, state)| json!({ "file": json_path(path), "why": describe_exclusion(state) })).collect::<Vec<_>>(),
         })
     }
 }

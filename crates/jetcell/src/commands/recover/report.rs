@@ -12,6 +12,7 @@ pub struct RecoveryReport {
     /// True if the report only lists what would be replayed, because no log was replayed.
     pub dry_run: bool,
     /// Directory that contains the recovered files.
+    #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
     pub directory: Option<PathBuf>,
     pub generations: ReplayedGenerations,
     /// Position up to which the log was replayed.
@@ -58,6 +59,7 @@ pub struct LostGenerations {
 /// A recovered database, with its state before and after the recovery.
 #[derive(Serialize)]
 pub struct RecoveredDatabase {
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     pub before: String,
     pub after: String,
@@ -66,6 +68,7 @@ pub struct RecoveredDatabase {
 /// A file that a recovery ignored, and the reason.
 #[derive(Serialize)]
 pub struct IgnoredFile {
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     pub why: String,
 }
