@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use jetcell_backup::BackupError;
+use jetcell_backup::{BackupError, RecoveryError};
 use jetcell_copies::CopyError;
 
 use crate::outcome::Advise;
@@ -27,6 +27,19 @@ impl Advise for BackupError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             BackupError::Engine(error) => Advise::advice(error),
+            error => error.advice(),
+        }
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        self.jet_error()
+    }
+}
+
+impl Advise for RecoveryError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            RecoveryError::Engine(error @ ese_engine::Error::LogsMissing { .. }) => Advise::advice(error),
             error => error.advice(),
         }
     }

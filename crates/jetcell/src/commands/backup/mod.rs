@@ -17,14 +17,14 @@ use jetcell_backup::{
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, files_at};
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{absolute, files, refuse_inside, vfs};
+use crate::shared::files::{absolute, refuse_inside, vfs};
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
@@ -132,7 +132,7 @@ impl BackupArgs {
             refuse_inside(from, to)?;
         }
         let copy = self.pause(&vfs)?;
-        let mut files = files(&self.from)?;
+        let mut files = files_at(&self.from)?;
         if let Some(PausedCopy { directory, state, .. }) = &copy {
             files.extend(state.first_log(&vfs, directory)?);
         }

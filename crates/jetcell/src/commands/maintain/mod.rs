@@ -14,16 +14,16 @@ use ese_engine::{
     MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
 };
 use ese_format::LogPosition;
+use jetcell_backup::{check_not_in_use, log_directory};
 use jetcell_host::{Cancellation, cancel_on_signals};
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::parent_directory;
+use jetcell_vfs::{files_at, parent_directory};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::output::DatabaseMaintenanceResult;
 use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
-use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandResult};
-use crate::shared::files::{files, log_directory, open_events, vfs};
+use crate::shared::files::{open_events, vfs};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -182,7 +182,7 @@ impl MaintainArgs {
         if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
             return self.scan_copy(&vfs, copy);
         }
-        let set = RecoverySet::find(&vfs, &files(&self.paths)?)?;
+        let set = RecoverySet::find(&vfs, &files_at(&self.paths)?)?;
         let Some(first) = set.databases.first() else {
             return Err(CommandError::new("found no database matching these logs")
                 .advise("also specify the database file"));
@@ -190,9 +190,7 @@ impl MaintainArgs {
         let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;
         let directory = log_directory(&set.plan(LogPosition::MAX))?;
-        let lock = directory.join(format!("{}.lock", set.base_name));
-        let databases = set.databases.iter().map(|database| database.path.as_path());
-        check_not_in_use(databases.chain([lock.as_path()]), false)?;
+        check_not_in_use(&set, &directory).map_err(RecoveryError::from)?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
         let events = open_events(&directory)?;
