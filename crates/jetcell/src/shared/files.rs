@@ -1,8 +1,10 @@
 //! Files that a command line names.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ese_engine::EventSink;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::{EVENT_FILE, EventFile};
 
@@ -35,6 +37,11 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> CommandResult<()> {
 }
 
 /// Opens the event file in a directory, to append to it.
-pub fn open_events(directory: &Path) -> CommandResult<EventFile> {
-    EventFile::open(directory, true).context(directory.join(EVENT_FILE).display())
+pub fn open_events(directory: &Path) -> CommandResult<Arc<dyn EventSink>> {
+    event_sink(directory, true).context(directory.join(EVENT_FILE).display())
+}
+
+/// Opens the event file in a directory, either to append to it or to overwrite it.
+pub fn event_sink(directory: &Path, append: bool) -> io::Result<Arc<dyn EventSink>> {
+    EventFile::open(directory, append).map(|file| Arc::new(file) as Arc<dyn EventSink>)
 }

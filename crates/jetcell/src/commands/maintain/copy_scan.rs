@@ -52,7 +52,7 @@ impl MaintainArgs {
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
             throttle: self.throttle(),
             interval: Duration::ZERO,
-            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            events: Some(events),
             profile: self.event_profile,
             cancellation: stop.clone(),
         };

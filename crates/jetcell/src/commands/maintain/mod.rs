@@ -198,7 +198,7 @@ impl MaintainArgs {
         of_instance.log.base_name = set.base_name;
         of_instance.log.names = set.log_names;
         of_instance.page_size = first.header.page_size;
-        of_instance.events.sink = Some(Arc::new(events) as Arc<dyn EventSink>);
+        of_instance.events.sink = Some(events);
         of_instance.events.profile = self.event_profile;
         let mut paths = DatabasePaths::default();
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));

@@ -4,21 +4,18 @@ mod options;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::EventSink;
 use jetcell_backup::{
     IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, RecoveryRequest, RecoveryStep,
     RecoveryTarget, ReplayEnd, ReplayedGenerations,
 };
 use jetcell_report::{StyledText, Tone};
-use jetcell_workload::EventFile;
 
 use self::options::mapping;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
-use crate::shared::files::vfs;
+use crate::shared::files::{event_sink, vfs};
 use crate::shared::json::json_line;
 use crate::shared::replay_end::until;
 
@@ -90,9 +87,7 @@ impl RecoverArgs {
             allow_loss: self.allow_loss,
             dry_run: self.dry_run,
         };
-        let open_events = |directory: &Path| {
-            EventFile::open(directory, false).map(|file| Arc::new(file) as Arc<dyn EventSink>)
-        };
+        let open_events = |directory: &Path| event_sink(directory, false);
         let report = request.run(&vfs()?, &open_events, &show_step)?;
         console::print_result(self.json, || json_line(&report), || text(&report));
         Ok(if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings })
