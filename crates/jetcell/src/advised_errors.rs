@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use jetcell_backup::{BackupError, RecoveryError};
 use jetcell_copies::CopyError;
+use jetcell_workload::maintenance::{DatabaseFailure, MaintenanceError};
 
 use crate::outcome::Advise;
 
@@ -46,6 +47,36 @@ impl Advise for RecoveryError {
 
     fn jet_code(&self) -> Option<(i32, &'static str)> {
         self.jet_error()
+    }
+}
+
+impl Advise for MaintenanceError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            MaintenanceError::Engine(error) => Advise::advice(error),
+            MaintenanceError::Copy(error) => Advise::advice(error),
+            MaintenanceError::Instance(error) => Advise::advice(error),
+            error => error.advice().map(Cow::Borrowed),
+        }
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        match self {
+            MaintenanceError::Engine(error) => Advise::jet_code(error),
+            MaintenanceError::Copy(error) => Advise::jet_code(error),
+            MaintenanceError::Instance(error) => Advise::jet_code(error),
+            _ => None,
+        }
+    }
+}
+
+impl Advise for DatabaseFailure {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        self.engine_error().and_then(Advise::advice)
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        self.engine_error().and_then(Advise::jet_code)
     }
 }
 
