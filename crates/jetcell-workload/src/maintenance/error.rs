@@ -55,6 +55,16 @@ pub enum DatabaseFailure {
 }
 
 impl MaintenanceError {
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one.
+    pub fn jet_error(&self) -> Option<(i32, &'static str)> {
+        match self {
+            MaintenanceError::Engine(error) => error.jet_error(),
+            MaintenanceError::Copy(error) => error.jet_error(),
+            MaintenanceError::Instance(error) => error.jet_error(),
+            _ => None,
+        }
+    }
+
     /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {

@@ -183,7 +183,7 @@ impl FleetRunArgs {
         drop(bus);
         drop(server);
         if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
-            store.abandon();
+            store.files.abandon();
             return Err(CommandError::new(reason.as_str()));
         }
         store.finish(coordinator)
@@ -205,7 +205,7 @@ impl FleetRunArgs {
             return console::print_styled(&verdict_line(result, usize::MAX));
         }
         let mut text = fleet_text(result, console::width());
-        let page = store.directory().join("report.html");
+        let page = store.files.path().join("report.html");
         text += &format!("\n  Report: {}\n", Printable(page.display()));
         console::print_styled(&text);
     }

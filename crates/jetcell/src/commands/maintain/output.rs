@@ -120,7 +120,8 @@ pub(super) fn as_text(result: &DatabaseMaintenanceResult) -> StyledText {
         add("trim", "complete", &counters, Vec::new());
     }
     if let Some(scan) = &result.scan {
-        let counters = scan.pass.counters().map(|(name, count)| (count, name));
+        let counters = scan.pass.counters().into_iter().map(|(name, count)| (count, name));
+        let counters: Vec<_> = counters.collect();
         let findings = scan.findings.iter().map(|(page, flaw)| format!("page {page}: {flaw}"));
         add("pass", state(scan.passes), &counters, findings.collect());
     }
