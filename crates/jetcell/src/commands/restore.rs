@@ -14,6 +14,7 @@ use crate::commands::backup::backup_list;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{refuse_inside, vfs};
+use crate::shared::json::json_with_evidence;
 use crate::shared::replay_end::until;
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -96,7 +97,7 @@ impl RestoreArgs {
         })?;
         console::print_result(
             self.json,
-            || self.as_json(&restored),
+            || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
             || self.as_text(&restored, began.elapsed().as_secs_f64()),
         );
         Ok(if restored.skipped_databases.is_empty() {

@@ -25,6 +25,7 @@ use self::backup_list::CompleteBackup;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{absolute, refuse_inside, vfs};
+use crate::shared::json::json_with_evidence;
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
@@ -167,7 +168,7 @@ impl BackupArgs {
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
         console::print_result(
             self.json,
-            || as_json(to, &made),
+            || json_with_evidence(as_json(to, &made), self.from.iter().chain([to])),
             || as_text(to, &made, began.elapsed().as_secs_f64()),
         );
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })

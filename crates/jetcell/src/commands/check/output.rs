@@ -49,6 +49,11 @@ struct JsonCheckLine<'a, T> {
     content: &'a T,
 }
 
+/// Prints the evidence for the other lines.
+pub fn print_evidence(paths: &[PathBuf]) {
+    line("evidence", &Evidence::collect(paths.iter().map(PathBuf::as_path)));
+}
+
 fn line<T: Serialize>(kind: &'static str, content: &T) {
     if let Ok(text) = jetcell_input::json_line(&JsonCheckLine { kind, content }) {
         console::print_json(&format!("{text}\n"));

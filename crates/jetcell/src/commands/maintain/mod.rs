@@ -17,12 +17,13 @@ use jetcell_workload::maintenance::{
     DatabaseFailure, DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest,
 };
 use jetcell_workload::units::{ByteSize, TimeSpan};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::commands::copies::scan_json;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
+use crate::shared::json::json_with_evidence;
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -189,21 +190,23 @@ impl MaintainArgs {
             MaintenanceReport::Copy(directory, scan) => {
                 let complete = !stop.is_cancelled();
                 let databases = || scan_json(&directory, &scan);
-                let json = || json!({ "complete": complete, "databases": databases() });
-                console::print_result(self.json, json, || output::copy_as_text(&directory, &scan));
+                console::print_result(
+                    self.json,
+                    || result_json(&request, complete, databases()),
+                    || output::copy_as_text(&directory, &scan),
+                );
                 let is_sound = scan.databases.iter().all(|database| database.bad == 0);
                 Ok(if complete && is_sound { CommandOutcome::Good } else { CommandOutcome::Findings })
             }
             MaintenanceReport::Instance(results, closed) => {
                 let complete = results.iter().all(|result| result.is_complete);
-                let databases = || results.iter().map(output::as_json).collect::<Vec<_>>();
-                let json = || json!({ "complete": complete, "databases": databases() });
+                let databases = || results.iter().map(output::as_json).collect();
                 let text = || {
                     let mut text = StyledText::new();
                     results.iter().for_each(|result| text.append(output::as_text(result)));
                     text
                 };
-                console::print_result(self.json, json, text);
+                console::print_result(self.json, || result_json(&request, complete, databases()), text);
                 closed?;
                 Ok(if results.iter().any(|result| result.failure.is_some()) {
                     CommandOutcome::CouldNotRun
@@ -215,6 +218,10 @@ impl MaintainArgs {
             }
         }
     }
+}
+
+fn result_json(request: &MaintenanceRequest, complete: bool, databases: Vec<Value>) -> String {
+    json_with_evidence(json!({ "complete": complete, "databases": databases }), &request.paths)
 }
 
 /// Shows progress on a terminal. Failures are always shown.

@@ -16,7 +16,7 @@ use self::options::mapping;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::files::{event_sink, vfs};
-use crate::shared::json::json_line;
+use crate::shared::json::json_with_evidence;
 use crate::shared::replay_end::until;
 
 const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
@@ -89,7 +89,8 @@ impl RecoverArgs {
         };
         let open_events = |directory: &Path| event_sink(directory, false);
         let report = request.run(&vfs()?, &open_events, &show_step)?;
-        console::print_result(self.json, || json_line(&report), || text(&report));
+        let json = || json_with_evidence(&report, request.paths.iter().chain(&report.directory));
+        console::print_result(self.json, json, || text(&report));
         Ok(if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }
