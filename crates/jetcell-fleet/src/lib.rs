@@ -30,7 +30,7 @@ mod test_run;
 pub use config::FleetConfig;
 pub use coordinate::{CoordinatorBackend, coordinate};
 pub use coordinator::{
-    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, LostHost, MessageCounts,
+    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, FleetRefusal, LostHost, MessageCounts,
     ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};

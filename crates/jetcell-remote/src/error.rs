@@ -137,9 +137,9 @@ pub enum UntrustedReason {
     /// No known authority signed the certificate.
     #[error("the issuer is unknown")]
     UnknownIssuer,
-    /// The certificate is invalid, for example expired.
+    /// The certificate is invalid, for example expired. The text is that of the TLS library.
     #[error("{0}")]
-    Invalid(Arc<dyn std::error::Error + Send + Sync>),
+    Invalid(String),
 }
 
 /// Difference between this protocol and that of a server.

@@ -169,7 +169,7 @@ pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
             RemoteError::Certificate(UntrustedReason::UnknownIssuer)
         }
         Error::InvalidCertificate(error) => {
-            RemoteError::Certificate(UntrustedReason::Invalid(Arc::new(error.clone())))
+            RemoteError::Certificate(UntrustedReason::Invalid(error.to_string()))
         }
         Error::AlertReceived(
             AlertDescription::CertificateRequired

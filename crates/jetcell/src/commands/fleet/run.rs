@@ -184,7 +184,7 @@ impl FleetRunArgs {
         drop(server);
         if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
             store.files.abandon();
-            return Err(CommandError::new(reason.as_str()));
+            return Err(CommandError::new(reason.to_string()));
         }
         store.finish(coordinator)
     }
