@@ -58,8 +58,9 @@ pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
 pub use crate::recovery::{
-    IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport, RecoveryRequest, RecoveryStep,
-    RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use, log_directory,
+    IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport,
+    RecoveryRequest, RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use,
+    log_directory,
 };
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};

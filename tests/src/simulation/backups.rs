@@ -15,8 +15,8 @@ use ese_engine::{BackgroundThreads, Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
     BackupError, BackupManifest, BackupOptions, BackupProgress, BackupResult, BackupSetError, BackupState,
-    BackupType, ReplayEnd, RestoreOptions, RestoreResult, SnapshotMethod, SnapshotOptions,
-    TransferControl, back_up, restore, snapshot, verify,
+    BackupType, ReplayEnd, RestoreOptions, RestoreResult, SnapshotMethod, SnapshotOptions, TransferControl,
+    back_up, restore, snapshot, verify,
 };
 use jetcell_vfs::Vfs;
 use rand::Rng;

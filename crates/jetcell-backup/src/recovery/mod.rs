@@ -5,7 +5,6 @@ mod replay_end;
 mod report;
 mod working_set;
 
-use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -61,33 +60,6 @@ pub struct RecoveryRequest {
 /// Opens the receiver of the recovery events in the directory of the copies.
 pub type OpenEventsFn = dyn Fn(&Path) -> io::Result<Arc<dyn EventSink>>;
 
-/// Current step of a recovery.
-#[derive(Clone, Copy, Debug)]
-pub enum RecoveryStep {
-    /// The logs are replayed without changing any file.
-    Trial,
-    /// A log is replayed.
-    Replay {
-        /// Generation of the log.
-        generation: Generation,
-        /// Number of the log among the replayed logs, from 1.
-        number: usize,
-        /// Number of logs to replay.
-        logs: usize,
-    },
-}
-
-impl fmt::Display for RecoveryStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RecoveryStep::Trial => f.write_str("running a trial recovery without changes"),
-            RecoveryStep::Replay { generation, number, logs } => {
-                write!(f, "replaying generation {:X} ({number} of {logs})", generation.0)
-            }
-        }
-    }
-}
-
 /// The files that were found, and the replay plan.
 struct PreparedRecovery {
     set: RecoverySet,
@@ -106,7 +78,7 @@ impl RecoveryRequest {
         &self,
         vfs: &Arc<dyn Vfs>,
         open_events: &OpenEventsFn,
-        progress: &dyn Fn(RecoveryStep),
+        progress: &dyn Fn(&str),
     ) -> Result<RecoveryReport> {
         if self.target == RecoveryTarget::Originals && self.until.is_some() && !self.keep_dirty {
             return Err(RecoveryError::TruncatesLog);
@@ -182,7 +154,8 @@ impl RecoveryRequest {
             let Error::Log { position, .. } = &error else { return Err(error.into()) };
             let bad = position.generation;
             let needed = |database: &DiscoveredDatabase| {
-                database.header.state == DatabaseState::DirtyShutdown && database.header.gen_max_required >= bad
+                database.header.state == DatabaseState::DirtyShutdown
+                    && database.header.gen_max_required >= bad
             };
             let first = plan.logs.first().map_or(Generation(0), |(first, _)| *first);
             if !self.allow_loss || bad <= first || set.databases.iter().any(needed) {
@@ -214,7 +187,7 @@ struct PlannedReplay<'a> {
     request: &'a RecoveryRequest,
     vfs: &'a Arc<dyn Vfs>,
     prepared: &'a PreparedRecovery,
-    progress: &'a dyn Fn(RecoveryStep),
+    progress: &'a dyn Fn(&str),
 }
 
 impl PlannedReplay<'_> {
@@ -228,7 +201,7 @@ impl PlannedReplay<'_> {
                 // overlay, which leaves the files unchanged.
                 let trial = overlay(vfs, &directory)?;
                 let work = WorkingSet::in_place(&*trial, self.prepared, self.request)?;
-                (self.progress)(RecoveryStep::Trial);
+                (self.progress)("running a trial recovery without changes");
                 self.replay(&trial, &work)?;
                 WorkingSet::in_place(&**vfs, self.prepared, self.request)?
             }
@@ -273,7 +246,7 @@ impl PlannedReplay<'_> {
         let mut replayer = Replayer::open(options, first)?;
         let logs = work.logs.len();
         for (number, (generation, path)) in (1..).zip(&work.logs) {
-            (self.progress)(RecoveryStep::Replay { generation: *generation, number, logs });
+            (self.progress)(&format!("replaying generation {:X} ({number} of {logs})", generation.0));
             if number == logs {
                 replayer.replay_until(path, *until)?;
             } else {
@@ -325,8 +298,7 @@ fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> io::Result<Arc<dyn Vfs>> {
 
 /// Returns the newest generation that an interrupted earlier recovery discarded.
 fn abandoned_generation(set: &RecoverySet, newest: Generation) -> Option<Generation> {
-    let is_dirty =
-        |database: &DiscoveredDatabase| database.header.state == DatabaseState::DirtyShutdown;
+    let is_dirty = |database: &DiscoveredDatabase| database.header.state == DatabaseState::DirtyShutdown;
     let (first, last) = set.set_aside.filter(|_| set.databases.iter().any(is_dirty))?;
     (first > newest).then_some(last)
 }

@@ -1,8 +1,8 @@
 //! Messages from hosts: state updates and result chunks.
 
 use super::{
-    CHUNK_REQUEST_TIMEOUT_NS, CHUNKS_PER_REQUEST, Coordinator, CoordinatorAction, FleetEvent, FleetMember, FleetRefusal,
-    MAX_CONCURRENT_FETCHES, StoreResultError,
+    CHUNK_REQUEST_TIMEOUT_NS, CHUNKS_PER_REQUEST, Coordinator, CoordinatorAction, FleetEvent, FleetMember,
+    FleetRefusal, MAX_CONCURRENT_FETCHES, StoreResultError,
 };
 use crate::message::{Barrier, CoordinatorMessage, HostCondition, HostHeartbeat, display_text};
 use crate::result_transfer::ResultReceiver;

@@ -253,7 +253,13 @@ impl Coordinator {
         match message::decode::<ReceivedMessage>(&self.program, bytes) {
             Err(MessageError::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
                 let (own_program, own_protocol) = (self.program.clone(), message::PROTOCOL);
-                self.refuse(FleetRefusal::OtherVersion { rank, program, protocol, own_program, own_protocol });
+                self.refuse(FleetRefusal::OtherVersion {
+                    rank,
+                    program,
+                    protocol,
+                    own_program,
+                    own_protocol,
+                });
             }
             Err(_) => self.counts.ignored += 1,
             Ok(heard) => match heard.message {

@@ -27,9 +27,7 @@ pub enum FleetRefusal {
         rank.map_or("another host".into(), |rank| format!("the host with rank {rank}"))
     )]
     OtherVersion { rank: Option<u32>, program: String, protocol: u32, own_program: String, own_protocol: u32 },
-    #[error(
-        "another coordinator is running the fleet {0:?}; stop it, or choose another name for this fleet"
-    )]
+    #[error("another coordinator is running the fleet {0:?}; stop it, or choose another name for this fleet")]
     OtherCoordinator(String),
     #[error("{}", not_joined(missing, *timeout))]
     NotJoined { missing: Vec<u32>, timeout: TimeSpan },

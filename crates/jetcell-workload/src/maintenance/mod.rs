@@ -89,7 +89,8 @@ pub struct DatabaseMaintenanceResult {
 impl DatabaseMaintenanceResult {
     /// Returns true if the tasks found no bad page.
     pub fn is_sound(&self) -> bool {
-        let skipped = [&self.defragmentation, &self.layout].into_iter().flatten().all(|pass| pass.skipped == 0);
+        let skipped =
+            [&self.defragmentation, &self.layout].into_iter().flatten().all(|pass| pass.skipped == 0);
         skipped && self.scan.as_ref().is_none_or(|scan| scan.pass.bad == 0)
     }
 }

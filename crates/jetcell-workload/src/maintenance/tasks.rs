@@ -118,7 +118,13 @@ impl MaintenanceRun<'_> {
         for (found, slot) in set.databases.iter().zip(slots.0) {
             match self.instance.attach(&found.path, 256) {
                 Ok(database) => {
-                    attached.push(MaintainedDatabase { database, slot, shrink: None, trim: None, failure: None });
+                    attached.push(MaintainedDatabase {
+                        database,
+                        slot,
+                        shrink: None,
+                        trim: None,
+                        failure: None,
+                    });
                 }
                 Err(error) => {
                     let failure = DatabaseFailure::Unattached(error);
@@ -129,10 +135,11 @@ impl MaintenanceRun<'_> {
             }
         }
         self.run_tasks(&mut attached);
-        let attached = attached.into_iter().map(|MaintainedDatabase { database, shrink, trim, failure, .. }| {
-            let result = self.result(database.path(), Some(&database), (shrink, trim));
-            DatabaseMaintenanceResult { failure, ..result }
-        });
+        let attached =
+            attached.into_iter().map(|MaintainedDatabase { database, shrink, trim, failure, .. }| {
+                let result = self.result(database.path(), Some(&database), (shrink, trim));
+                DatabaseMaintenanceResult { failure, ..result }
+            });
         attached.chain(unattached).collect()
     }
 
@@ -156,7 +163,16 @@ impl MaintenanceRun<'_> {
             && (!self.request.shrink || shrink.is_some())
             && (!self.request.trim || trim.is_some());
         let path = path.to_path_buf();
-        DatabaseMaintenanceResult { path, scan, defragmentation, layout, shrink, trim, is_complete, failure: None }
+        DatabaseMaintenanceResult {
+            path,
+            scan,
+            defragmentation,
+            layout,
+            shrink,
+            trim,
+            is_complete,
+            failure: None,
+        }
     }
 
     fn run_tasks(&mut self, attached: &mut [MaintainedDatabase]) {

@@ -91,7 +91,9 @@ impl CoordinatorBackend for FleetStore {
         {
             let context =
                 "cannot be written; the run continues, but a restarted coordinator cannot resume it";
-            CommandError::from(error).context(format_args!("{}: {context}", self.files.state_file().display())).print();
+            CommandError::from(error)
+                .context(format_args!("{}: {context}", self.files.state_file().display()))
+                .print();
         }
     }
 

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ese_engine::{DefragKind, DefragOptions, EventProfile, MaintenanceThrottle, MaintenanceWindow, ScanOptions};
+use ese_engine::{
+    DefragKind, DefragOptions, EventProfile, MaintenanceThrottle, MaintenanceWindow, ScanOptions,
+};
 use jetcell_copies::ScannedDatabase;
 use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
 use jetcell_input::quantity::ByteRate;

@@ -134,7 +134,8 @@ impl StatusSnapshot {
             out.add_line(&format!("  {}", drive.as_text()));
         }
         let slots = found.slots.iter().enumerate();
-        let slots = slots.map(|(number, slot)| slot_row(number, slot, rates.map(|rates| rates.slots[number])));
+        let slots =
+            slots.map(|(number, slot)| slot_row(number, slot, rates.map(|rates| rates.slots[number])));
         let slots = ReportTable::text_columns("", &[""; 4]).aligned(..1, Align::Right).rows(slots);
         out.append(table_text(&ReportTable { facts: true, ..slots }, console::width()));
         for (path, state) in found.members.iter().filter(|(_, state)| !is_in_slot(state)) {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_backup::{
-    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, RecoveryRequest, RecoveryStep,
-    RecoveryTarget, ReplayEnd, ReplayedGenerations,
+    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, RecoveryRequest, RecoveryTarget,
+    ReplayEnd, ReplayedGenerations,
 };
 use jetcell_report::{StyledText, Tone};
 
@@ -77,7 +77,8 @@ pub struct RecoverArgs {
 impl RecoverArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let target = if self.in_place { RecoveryTarget::Originals } else { RecoveryTarget::Copies(self.into) };
+        let target =
+            if self.in_place { RecoveryTarget::Originals } else { RecoveryTarget::Copies(self.into) };
         let request = RecoveryRequest {
             paths: self.paths,
             target,
@@ -96,9 +97,9 @@ impl RecoverArgs {
 }
 
 /// Prints the current step if stderr is a terminal.
-fn show_step(step: RecoveryStep) {
+fn show_step(step: &str) {
     if io::stderr().is_terminal() {
-        console::print_note(&step.to_string());
+        console::print_note(step);
     }
 }
 
