@@ -1,6 +1,7 @@
 //! `jetcell replicate`: creates a passive copy of an instance, and updates it by replaying the logs.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use crate::console;
 use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::open_events;
+use crate::shared::listen_address::listen_address;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -100,8 +102,8 @@ pub struct ReplicateArgs {
     #[arg(long, default_value = "100ms", value_name = "TIME")]
     scan_pause: TimeSpan,
     /// Serve queues and lag as OpenMetrics text over HTTP; without an address, only on the loopback interface
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    metrics: Option<String>,
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+    metrics: Option<SocketAddr>,
     /// Print the final state as JSON
     #[arg(long)]
     json: bool,
@@ -120,8 +122,8 @@ impl ReplicateArgs {
         let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
         let (cancel, monitor) = (places.cancellation().clone(), CopyMetricsHandle::default());
-        let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
-        let server = self.metrics.as_ref().map(serve).transpose()?;
+        let serve = |address| MetricsServer::start(address, Box::new(monitor.clone()));
+        let server = self.metrics.map(serve).transpose()?;
         if let Some(server) = &server {
             console::print_note(&format!("Metrics: {}", server.url()));
         }
