@@ -27,7 +27,7 @@ pub enum RecoveryError {
     #[error("the logs are in several directories")]
     SeveralLogDirectories,
     /// The file has the name of a missing log, but belongs to another log stream.
-    #[error("{}: log position {position}: it belongs to another log stream", .path.display())]
+    #[error("{}: at log position {position}: it belongs to another log stream", .path.display())]
     ForeignLog {
         /// The file.
         path: PathBuf,

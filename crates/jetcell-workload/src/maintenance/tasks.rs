@@ -245,8 +245,8 @@ impl MaintenanceRun<'_> {
         step: impl Fn(&mut MaintainedDatabase, ProgressFn<'_>) -> ese_engine::Result<()>,
     ) {
         for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
-            if let Err(error) = step(one, self.progress) {
-                one.record_failure(error.into(), self.progress);
+            if let Err(error) = step(one, &mut *self.progress) {
+                one.record_failure(error.into(), &mut *self.progress);
             }
         }
     }
@@ -268,7 +268,7 @@ impl MaintenanceRun<'_> {
                 // the same disk wait for their turn.
                 if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                     end_tasks(&one.database);
-                    one.record_failure(DatabaseFailure::Background(what.clone()), self.progress);
+                    one.record_failure(DatabaseFailure::Background(what.clone()), &mut *self.progress);
                     continue;
                 }
                 for state in states.iter().filter(|state| state.running) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_copies::{ActivatedCopy, ActivationCandidates, ActivationRequest, LossLimit, LossPolicy};
+use jetcell_copies::{ActivatedCopy, ActivationCandidates, ActivationRequest, CopyError, LossLimit, LossPolicy};
 use jetcell_host::host_name;
 use jetcell_input::OptionValueError;
 use jetcell_remote::{HostAddress, is_address};
@@ -108,7 +108,7 @@ impl ActivateArgs {
             Ok(directory)
         });
         let copies = copies.collect::<CommandResult<Vec<_>>>()?;
-        let skipped = |error| report_skipped(CommandError::from(error));
+        let skipped = |error: CopyError| report_skipped(error.into());
         let candidates = ActivationCandidates::read(&*here, &copies, limit, skipped)?;
         let places = self.remote.file_systems_with_copies(candidates.sources(), None, &directories)?;
         let request = ActivationRequest {
