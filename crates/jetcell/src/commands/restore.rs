@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use ese_format::LogTime;
-use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
+use jetcell_backup::{RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use serde_json::json;
@@ -15,7 +15,8 @@ use crate::commands::backup::backup_list;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{refuse_inside, vfs};
-use crate::shared::replay_end::{ReplayEnd, until};
+use crate::shared::json::json_with_evidence;
+use crate::shared::replay_end::until;
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "Specify a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
@@ -73,16 +74,13 @@ impl RestoreArgs {
         }
         let existed = self.to.exists();
         let (progress, pace) = TransferProgress::start("Restore", self.rate)?;
-        let mut options = RestoreOptions {
+        let options = RestoreOptions {
+            until: self.until,
             logs: self.logs.clone(),
             force: self.force,
             threads: true,
             pace,
-            ..RestoreOptions::default()
         };
-        if let Some(until) = self.until {
-            options.until = Some(Box::new(move |vfs, set| until.position(vfs, set)));
-        }
         let began = Instant::now();
         let restored = restore(&vfs, &backups, &self.to, &options);
         drop(progress);
@@ -100,7 +98,7 @@ impl RestoreArgs {
         })?;
         console::print_result(
             self.json,
-            || self.as_json(&restored),
+            || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
             || self.as_text(&restored, began.elapsed().as_secs_f64()),
         );
         Ok(if restored.skipped_databases.is_empty() {

@@ -18,14 +18,15 @@ use jetcell_backup::{
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, files_at};
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{absolute, files, refuse_inside, vfs};
+use crate::shared::files::{absolute, refuse_inside, vfs};
+use crate::shared::json::json_with_evidence;
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
@@ -133,7 +134,7 @@ impl BackupArgs {
             refuse_inside(from, to)?;
         }
         let copy = self.pause(&vfs)?;
-        let mut files = files(&self.from)?;
+        let mut files = files_at(&self.from)?;
         if let Some(PausedCopy { directory, state, .. }) = &copy {
             files.extend(state.first_log(&vfs, directory)?);
         }
@@ -168,7 +169,7 @@ impl BackupArgs {
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
         console::print_result(
             self.json,
-            || as_json(to, &made),
+            || json_with_evidence(as_json(to, &made), self.from.iter().chain([to])),
             || as_text(to, &made, began.elapsed().as_secs_f64()),
         );
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })

@@ -1,6 +1,6 @@
 //! Output of a check: text for people, JSON lines for programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
     Severity,
 };
-use jetcell_host::{ProgressReport, completed_share};
+use jetcell_host::{Evidence, ProgressReport, completed_share};
 use jetcell_input::time::format_duration;
 use jetcell_input::{Align, Printable, printable_rows};
 use jetcell_report::{ReportCell, ReportTable, StyledText, Tone, flush_table_text};
@@ -47,6 +47,11 @@ struct JsonCheckLine<'a, T> {
     kind: &'static str,
     #[serde(flatten)]
     content: &'a T,
+}
+
+/// Prints the evidence for the other lines.
+pub fn print_evidence(paths: &[PathBuf]) {
+    line("evidence", &Evidence::collect(paths.iter().map(PathBuf::as_path)));
 }
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
