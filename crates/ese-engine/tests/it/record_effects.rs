@@ -164,7 +164,8 @@ fn page_bytes(page: &VectorPage, size: PageSize) -> Vec<u8> {
         body.extend(line);
     }
     let room = size.bytes() - start - body.len() - 4 * tags.len();
-    let [free, free_start, count] = [room, body.len(), tags.len()].map(|number| (number as u16).to_le_bytes());
+    let [free, free_start, count] =
+        [room, body.len(), tags.len()].map(|number| (number as u16).to_le_bytes());
     let [left, right] = page.links.map(u32::to_le_bytes);
     let flags = page.flags | PageFlags::NEW_CHECKSUM.bits();
     let head: [&[u8]; 10] = [
@@ -340,7 +341,8 @@ fn redo_on(
     };
     let mut records = vector.records.clone();
     records.push(LogRecord::DetachDb(detach).to_bytes());
-    let generations = if vector.later { vec![vec![LogRecord::Nop.to_bytes()], records] } else { vec![records] };
+    let generations =
+        if vector.later { vec![vec![LogRecord::Nop.to_bytes()], records] } else { vec![records] };
 
     let disk = SimVfs::new();
     disk.set_capacity(64 << 20);
@@ -543,7 +545,10 @@ fn mutate(vector: &mut RecordVector, rng: &mut ChaCha8Rng) -> String {
                 0 => page.nodes.truncate(rng.random_range(0..=page.nodes.len())),
                 1 => page.head = Vec::new(),
                 2 => page.flags ^= 1 << rng.random_range(0..20),
-                _ => page.time = [0xff, 0x100, 0x1ff, 0x200, u64::MAX - 2, u64::MAX - 3][rng.random_range(0..6)],
+                _ => {
+                    page.time =
+                        [0xff, 0x100, 0x1ff, 0x200, u64::MAX - 2, u64::MAX - 3][rng.random_range(0..6)]
+                }
             }
             return format!("page {}", page.number);
         }
