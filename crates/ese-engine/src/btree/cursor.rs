@@ -10,7 +10,7 @@ use jetcell_sync::Arc;
 
 use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
-use crate::Result;
+use crate::{Corruption, Result};
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::ReadView;
 
@@ -246,13 +246,13 @@ impl TreeCursor {
                     let Some(edge) = edge else {
                         return Err(self
                             .tree
-                            .damaged(current, "a leaf in the middle of the tree does not have nodes"));
+                            .file.corrupt(current, Corruption::EmptyLeaf));
                     };
                     detours += 1;
                     if detours > MAX_DETOURS {
-                        return Err(self.tree.damaged(
+                        return Err(self.tree.file.corrupt(
                             current,
-                            "the sibling links of the page and of its neighbour do not match",
+                            Corruption::SiblingLinks,
                         ));
                     }
                     kept.clear();
@@ -284,7 +284,7 @@ impl TreeCursor {
         ahead: Option<&[u8]>,
     ) -> Result<SiblingStep> {
         if neighbour == current {
-            return Err(self.tree.damaged(current, "the leaf links to itself"));
+            return Err(self.tree.file.corrupt(current, Corruption::LinkToItself));
         }
         let resident = self.tree.file.resident(neighbour);
         // The latch order is left to right, so the first leaf can stay latched in the forward direction.

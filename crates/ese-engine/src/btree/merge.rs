@@ -11,7 +11,7 @@ use ese_format::space::Extent;
 
 use super::descend::DescentTarget;
 use super::tree::{StructureLock, Tree};
-use crate::Result;
+use crate::{Corruption, Result};
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
 use crate::pages::apply;
@@ -218,7 +218,7 @@ impl StructureLock<'_> {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
             let line = apply::entry_of(&page, child).ok_or_else(|| {
-                self.damaged(number, "internal page does not have an entry for one of its child pages")
+                self.file.corrupt(number, Corruption::NoParentEntry)
             })?;
             let is_last = line + 1 == page.node_count();
             let mut unlimited = false;

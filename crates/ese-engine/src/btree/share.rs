@@ -21,6 +21,7 @@ use ese_format::log::record::MergeFlags;
 use ese_format::page::{NodeFlags, Page, node_space};
 
 use super::tree::StructureLock;
+use crate::Corruption;
 use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::{
@@ -162,7 +163,7 @@ impl StructureLock<'_> {
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
             return Err(GroupAbort::Failed(
-                self.damaged(leaf, "the right link of the leaf does not match its parent"),
+                self.file.corrupt(leaf, Corruption::RightLink),
             ));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
@@ -220,7 +221,7 @@ impl StructureLock<'_> {
         let line = apply::entry_of(&group.page(parent)?, source);
         let line = line.ok_or_else(|| {
             GroupAbort::Failed(
-                self.damaged(parent, "internal page does not have an entry for one of its child pages"),
+                self.file.corrupt(parent, Corruption::NoParentEntry),
             )
         })?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;

@@ -6,14 +6,14 @@ use ese_format::{PageNumber, TreeId};
 use super::SystemTables;
 use super::initial::{CATALOG_ROOT, NAME_ROOT, ROOT_OBJECTS_ROOT, SHADOW_ROOT};
 use crate::transaction::{ActiveTransaction, ReadView};
-use crate::{Error, Result};
+use crate::{InternalError, Result};
 
 impl SystemTables {
     /// Adds a row to both catalogs and their indexes.
     pub fn insert_row(&self, session: &mut ActiveTransaction, row: &CatalogRow) -> Result<()> {
         let page_size = self.trees.file.page_size;
         let (key, data) =
-            (row.key(), row.encode(page_size).map_err(|e| Error::Internal(format!("catalog row: {e}")))?);
+            (row.key(), row.encode(page_size).map_err(InternalError::CatalogRow)?);
         let mut insert = |root: PageNumber, key: &[u8], data: &[u8]| {
             self.trees.tree_at(root)?.insert(session.changes()?, key, data)
         };
@@ -38,7 +38,7 @@ impl SystemTables {
         let owner = TreeOwner { tree, table, kind };
         let data = owner
             .encode(self.trees.file.page_size)
-            .map_err(|e| Error::Internal(format!("catalog row: {e}")))?;
+            .map_err(InternalError::CatalogRow)?;
         self.trees.tree_at(owners.root)?.insert(session.changes()?, &owner.key(), &data)
     }
 }

@@ -31,6 +31,6 @@ mod store;
 pub(super) use evicted_page::EvictedDirtyPage;
 #[cfg(debug_assertions)]
 pub(super) use page_delta::digest;
-pub(crate) use page_delta::{DbTimeMismatch, PageDelta};
-pub(super) use page_delta::{ReplayError, replay};
+pub(crate) use page_delta::PageDelta;
+pub(super) use page_delta::replay;
 pub(super) use store::DeltaStore;
