@@ -1,8 +1,8 @@
 //! Measures the cost of each maintenance task. Turns without maintenance alternate with turns in which one task runs
 //! concurrently with the load.
 
-use ese_engine::Error;
 
+use crate::error::Error;
 use crate::engine::DatabaseStore;
 use crate::profile::{Maintenance, MaintenanceSettings, Profile};
 

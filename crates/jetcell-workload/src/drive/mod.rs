@@ -9,9 +9,9 @@ mod search;
 
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
 use jetcell_host::Cancellation;
 
+use crate::error::Error;
 use crate::engine::{DatabaseStore, PassiveCopies};
 use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;

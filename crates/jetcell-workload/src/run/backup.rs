@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
 
 use super::{TestRun, database_bytes, test_log};
+use crate::error::Error;
 use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
 use crate::engine::{DatabaseOpenMode, DatabaseStore};
 use crate::measurement::{HostCounters, InstanceIo, IoTotals, Measurement, SampleFile};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{
-    AttachmentErrorKind, Error, EventSink, InstanceOptions, LogErrorKind, RecoveryPlan, RecoverySet,
+    AttachmentErrorKind, Error, EventSink, InstanceOptions, LogErrorKind, RecoveryPlan, RecoverySet, UsageError,
     RecoverySummary, ReplaySummary, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
@@ -269,7 +269,7 @@ impl RecoverArgs {
         }
         let logs = &work.logs;
         let Some((first, path)) = logs.first() else {
-            return Err(Error::Usage("there are no logs to replay".to_string()));
+            return Err(UsageError::NothingFound.into());
         };
         let mut replayer = Replayer::open(options, path)?;
         for (index, (generation, path)) in logs.iter().enumerate() {
@@ -302,8 +302,12 @@ fn recovery_error(error: Error) -> CommandError {
         Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
             "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
         }
-        Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
-            "use --map OLD=NEW to specify the location of a database"
+        Error::Attachment {
+            fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
+            ..
+        } => {
+            let more = "use --map OLD=NEW to specify the location of a database";
+            return CommandError::from(error).add_advice(more);
         }
         _ => return error.into(),
     };
@@ -342,21 +346,14 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
     };
     let path = set.ignored.iter().map(|(path, _)| path).find(is_named)?.clone();
     let position = LogPosition { generation, segment: 0, offset: 0 };
-    let what = "it belongs to another log stream".to_string();
-    Some(Error::Log { path, position, fault: LogErrorKind::OtherStream, what })
+    Some(Error::Log { path, position, fault: LogErrorKind::OtherStream })
 }
 
 /// Returns the error for logs that have no database and do not create one.
 fn no_database(plan: &RecoveryPlan) -> CommandError {
-    let what = "the logs change databases that are not among the files, and do not start with the creation of a \
-         database";
     let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
-    CommandError::from(Error::Attachment {
-        path,
-        fault: AttachmentErrorKind::Missing,
-        what: what.to_string(),
-    })
-    .advise("specify the databases, or restore the earlier logs")
+    CommandError::from(Error::Attachment { path, fault: AttachmentErrorKind::NoDatabase })
+        .advise("specify the databases, or restore the earlier logs")
 }
 
 fn state(header: &DatabaseHeader) -> String {
