@@ -207,10 +207,7 @@ impl Backup {
         for generation in low.0..self.low.0 {
             let archived = self.core.log().archived(Generation(generation));
             if !self.core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
-                return fault(
-                    BackupErrorKind::LogsRemoved,
-                    format!("{}: the log was removed", archived.display()),
-                );
+                return Err(BackupErrorKind::LogsRemoved(archived).into());
             }
         }
         (self.low, self.hold) = (low, hold);
@@ -224,10 +221,7 @@ impl Backup {
         options: PageReadOptions,
     ) -> Result<DatabasePageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "this backup does not include pages, or has already read all pages",
-            );
+            return Err(BackupErrorKind::NoMorePages.into());
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
         let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
@@ -239,10 +233,7 @@ impl Backup {
     /// the pages that were read.
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "the logs are already closed, or pages are still being read",
-            );
+            return Err(BackupErrorKind::NotReadyToClose.into());
         }
         let position = self.append(record::BackupRecord::PREPARE_LOGS, DatabaseIdInLog(0))?;
         self.core.log().roll_over()?;
@@ -263,11 +254,11 @@ impl Backup {
     /// [`Backup::finish`]. See [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
-        if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "the logs are already closed, pages are still being read, or this backup does not include pages",
-            );
+        if !self.kind.has_pages() {
+            return Err(BackupErrorKind::NoMorePages.into());
+        }
+        if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
+            return Err(BackupErrorKind::NotReadyToClose.into());
         }
         self.is_snapshot = true;
         self.report_snapshot(SnapshotEvent::Started { full: self.kind == BackupKind::Full });
@@ -292,10 +283,7 @@ impl Backup {
     /// Returns an error if there was no freeze, or if `last` is a different log (-616).
     pub fn confirm_logs_verified(&mut self, last: &VerifiedLog) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
-            return fault(
-                BackupErrorKind::LogNotCopied,
-                "the snapshot does not contain all logs of the backup",
-            );
+            return Err(BackupErrorKind::IncompleteSnapshot.into());
         }
         self.last_created = Some(last.created);
         Ok(())
@@ -307,7 +295,7 @@ impl Backup {
     /// backup cannot be finished then.
     pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some(logs) = &mut self.logs else {
-            return Err(BackupErrorKind::WrongStep.into());
+            return Err(BackupErrorKind::LogsNotClosed.into());
         };
         let log = logs.next_log()?;
         if let Some(log) = log.as_ref().filter(|log| Some(log.generation) == self.high) {

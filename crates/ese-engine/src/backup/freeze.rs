@@ -83,7 +83,7 @@ impl Freeze {
         let log = core.log();
         log.freeze(mark, || {
             let frozen = core.freezable.freeze(limit).map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => BackupErrorKind::FreezeTimedOut(limit).into(),
+                io::ErrorKind::TimedOut => Error::from(BackupErrorKind::FreezeTimedOut(limit)),
                 kind => InternalError::Freeze(kind).into(),
             })?;
             // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not

@@ -212,8 +212,12 @@ pub enum BackupErrorKind {
     Running,
     #[error("a bulk load is running, and its pages are not logged")]
     BulkLoadRunning,
+    #[error("this backup does not include pages, or has already read all pages")]
+    NoMorePages,
+    #[error("the logs are already closed, or pages are still being read")]
+    NotReadyToClose,
     #[error("the logs of the backup have not been closed yet")]
-    WrongStep,
+    LogsNotClosed,
     #[error("{0}: the database does not have a full backup yet")]
     NoFullBackup(PathBuf),
     #[error(
@@ -227,6 +231,8 @@ pub enum BackupErrorKind {
     LogUnreadable { path: PathBuf, error: Arc<Error> },
     #[error("not all logs of the backup have been read")]
     LogNotCopied,
+    #[error("the snapshot does not contain all logs of the backup")]
+    IncompleteSnapshot,
     #[error("the instance was frozen for more than {} s, so it was released automatically", .0.as_secs_f64())]
     FreezeTimedOut(Duration),
 }
@@ -431,12 +437,14 @@ impl Error {
             },
             Error::Backup(kind) => match kind {
                 BackupErrorKind::Running | BackupErrorKind::BulkLoadRunning => (-505, "JET_errBackupInProgress"),
-                BackupErrorKind::WrongStep => (-521, "JET_errInvalidBackupSequence"),
+                BackupErrorKind::NoMorePages
+                | BackupErrorKind::NotReadyToClose
+                | BackupErrorKind::LogsNotClosed => (-521, "JET_errInvalidBackupSequence"),
                 BackupErrorKind::NoFullBackup(_) => (-560, "JET_errMissingFullBackup"),
                 BackupErrorKind::CircularLogging => (-526, "JET_errInvalidBackup"),
                 BackupErrorKind::LogsRemoved(_) => (-569, "JET_errMissingFileToBackup"),
                 BackupErrorKind::LogUnreadable { .. } => (-612, "JET_errLogReadVerifyFailure"),
-                BackupErrorKind::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
+                BackupErrorKind::LogNotCopied | BackupErrorKind::IncompleteSnapshot => (-616, "JET_errLogFileNotCopied"),
                 BackupErrorKind::FreezeTimedOut(_) => (-2402, "JET_errOSSnapshotTimeOut"),
             },
             Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),

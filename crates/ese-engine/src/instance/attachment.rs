@@ -252,7 +252,7 @@ impl Instance {
 /// Returns the path in the form that is stored in the log. It is absolute, because recovery must find the database
 /// from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
-    let unusable = |e: io::Error| UsageError::Path { path: path.to_path_buf(), kind: e.kind() };
+    let unusable = |e: std::io::Error| UsageError::Path { path: path.to_path_buf(), kind: e.kind() };
     let absolute = std::path::absolute(path).map_err(unusable)?;
     match absolute.to_str() {
         Some(_) => Ok(absolute),

@@ -19,7 +19,7 @@ use ese_format::{PageNumber, PageSize};
 use super::apply::{self, split_type};
 use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity, cut_key};
-use crate::InternalError;
+use crate::{Error, InternalError};
 use crate::cache::PageDelta;
 use crate::page_misfit::PageMisfit;
 
@@ -352,7 +352,7 @@ fn finish(
     if apply::moves_nodes(&record) {
         let page = group.page(target.page)?;
         let image = moving_nodes_image(&page, target.page, size, cut.line..page.node_count());
-        let split_error = |misfit| InternalError::Split { page: target.page, misfit };
+        let split_error = |misfit| Error::from(InternalError::Split { page: target.page, misfit });
         record.set_before_page(&image.map_err(split_error)?, size);
     }
     group.log_deferred_undo(target.page)?;

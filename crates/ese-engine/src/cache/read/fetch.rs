@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ese_format::PageSize;
 use ese_format::checksum::{PageIntegrity, verify_page};
+use ese_format::PageNumber;
 use ese_format::page::validate;
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;

@@ -15,7 +15,6 @@ use ese_format::page::PageFlags;
 
 use super::page_redo::{PageRole, pages_of};
 use crate::MacroError;
-use crate::page_misfit::PageMisfit;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
 
