@@ -100,8 +100,7 @@ pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32)
     Ok(())
 }
 
-/// Returns the number that all rows of a thread contain, or 0 if there are no rows. Returns an error if the numbers
-/// differ.
+/// Returns the number that all rows of a thread contain, or 0 if there are no rows. Panics if the numbers differ.
 pub fn read_number(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
     let mut table = s.open_table(db, "Rows")?;
     let [column, body] = ["Number", "Body"].map(|name| table.column(name).expect("the table has it"));
@@ -114,15 +113,15 @@ pub fn read_number(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i
         let Value::Long(number) = table.get(s, column)? else { return Err(Error::RecordNotFound) };
         let len = (number.unsigned_abs() as usize * 37 + row as usize * 911) % 9000;
         if table.get(s, body)? != Value::Binary(vec![number as u8; len]) {
-            return Err(Error::Usage(format!("thread {thread}, row {row}: the long value is another one")));
+            panic!("thread {thread}, row {row}: the long value is another one");
         }
         numbers.push(number);
     }
-    if numbers.iter().all(|number| *number == numbers[0]) {
-        Ok(numbers[0])
-    } else {
-        Err(Error::Usage(format!("thread {thread} is there in part: {numbers:?}")))
-    }
+    assert!(
+        numbers.iter().all(|number| *number == numbers[0]),
+        "only a part of thread {thread} exists: {numbers:?}"
+    );
+    Ok(numbers[0])
 }
 
 /// A running `kill-child` process.

@@ -17,7 +17,7 @@ use crate::error::BackupErrorKind;
 use crate::events::{EventKind, EventReporter};
 use crate::storage::{DatabaseFile, OpenedFile};
 use crate::transaction::Services;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// State of one instance: its [`Services`], to which it dereferences, and its databases. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -62,7 +62,7 @@ impl Core {
     /// logged.
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         if self.backup_running.load(Ordering::Acquire) {
-            Err(backup_conflict_error("a backup of the instance is running; wait for the backup, or stop it"))
+            Err(BackupErrorKind::Running.into())
         } else {
             Ok(())
         }
@@ -71,17 +71,13 @@ impl Core {
     /// Sets [`Services::backup_running`], unless a backup or a bulk load is running.
     pub(crate) fn begin_backup(&self) -> Result<()> {
         if self.backup_running.swap(true, Ordering::SeqCst) {
-            return Err(backup_conflict_error(
-                "a backup of the instance is running; wait for the backup, or stop it",
-            ));
+            return Err(BackupErrorKind::Running.into());
         }
         // A bulk load increments its counter before it checks for a backup, so at least one of the two sees the
         // other.
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
-            return Err(backup_conflict_error(
-                "a bulk load is running, and its pages are not logged; start the backup after the load",
-            ));
+            return Err(BackupErrorKind::BulkLoadRunning.into());
         }
         Ok(())
     }
@@ -134,7 +130,7 @@ impl Core {
         let file = &database.file;
         // After a detach, another database may have the same file id and log id.
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
-            return Err(Error::Usage(format!("{} is not attached", file.path.display())));
+            return Err(UsageError::NotAttached(file.path.clone()).into());
         }
         database.stop_maintenance();
         let _steady = self.checkpoint.lock();
@@ -171,8 +167,4 @@ impl Core {
             self.databases.write().remove(&database.file.file_id);
         }
     }
-}
-
-fn backup_conflict_error(what: &str) -> Error {
-    Error::Backup { fault: BackupErrorKind::Running, what: what.to_string() }
 }

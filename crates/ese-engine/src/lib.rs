@@ -90,7 +90,8 @@ pub use cache::LoadBuffers;
 pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{
-    AttachmentErrorKind, BackupErrorKind, Error, InstanceFailure, LogErrorKind, PageTimeMismatch, Result,
+    AttachmentErrorKind, BackupErrorKind, Corruption, Error, FailedOperation, InstanceFailure, InternalError,
+    LogDamage, LogErrorKind, MacroError, PageDefect, PageTimeMismatch, RecordDefect, Result, UsageError,
 };
 pub use events::{
     CopyEvent, DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory,
@@ -106,6 +107,7 @@ pub use options::{
     InstanceOptions, LogOptions, RecoveryOptions,
 };
 pub use page_exchange::{PageDirection, PageRequests};
+pub use page_misfit::PageMisfit;
 pub use recovery::{
     ComparisonResult, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison, RecoveryPlan,
     RecoverySet, RecoverySummary, ReplayFindings, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,

@@ -3,7 +3,8 @@
 /// Reason why a change in a log record, or in a delta, does not fit a page. The page is damaged, or the record belongs
 /// to another page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum PageMisfit {
+#[expect(missing_docs, reason = "the messages describe the variants")]
+pub enum PageMisfit {
     #[error("page does not have enough space for the node")]
     NoRoom,
     #[error("page does not have enough space for its external header")]

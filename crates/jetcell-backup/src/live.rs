@@ -87,7 +87,7 @@ fn resume_or_discard(
         // The interrupted backup may have started at a newer generation than this call. The logs needed by both must
         // be included.
         Ok(()) => Ok(PartialBackup { first_generation: backup.generations().start().0, ..earlier }),
-        Err(ese_engine::Error::Backup { .. }) => Ok(fresh),
+        Err(ese_engine::Error::Backup(_)) => Ok(fresh),
         Err(error) => Err(error.into()),
     }
 }

@@ -283,9 +283,7 @@ fn read_database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     let mut start = IoBuffer::zeroed(file.len().map_err(io_error)?.min(64 << 10) as usize);
     file.read_at(0, &mut start, IoReason::Backup).map_err(io_error)?;
     let header = DatabaseHeader::read_from_start(&start);
-    header.map(|(header, _)| header).map_err(|error| {
-        BackupError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
-    })
+    header.map(|(header, _)| header).map_err(|error| Error::corrupt(path, error).into())
 }
 
 fn replay(

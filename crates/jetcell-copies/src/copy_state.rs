@@ -316,10 +316,8 @@ pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     let len = file.len().map_err(io_error)?.min(64 << 10) as usize;
     let mut start = IoBuffer::zeroed(len);
     file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(io_error)?;
-    DatabaseHeader::read_from_start(&start).map(|(header, _)| header).map_err(|error| {
-        let what = error.to_string();
-        CopyError::Engine(ese_engine::Error::Corrupt { path: path.to_path_buf(), page: None, what })
-    })
+    let header = DatabaseHeader::read_from_start(&start);
+    header.map(|(header, _)| header).map_err(|error| ese_engine::Error::corrupt(path, error).into())
 }
 
 /// Returns the number of pages in a database file.

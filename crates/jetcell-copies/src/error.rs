@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ese_engine::Error;
-use ese_format::Generation;
 use ese_format::header::DatabaseState;
+use ese_format::{Generation, PageNumber};
 use jetcell_backup::BackupError;
 use jetcell_input::{error_line, with_advice};
 use jetcell_sync::Arc;
@@ -214,6 +214,9 @@ pub enum Refusal {
     /// A database of the source contains bad pages.
     #[error("the database contains bad pages, so it was not copied")]
     BadPages,
+    /// This page of a database is damaged.
+    #[error("page {0} cannot be used for the reseed")]
+    BadPage(PageNumber),
     /// The source of a reseed changed its state.
     #[error("the other side was started or stopped while its pages were read")]
     SourceChanged,
@@ -323,6 +326,7 @@ impl Refusal {
             }
             Refusal::AlreadyACopy => "use jetcell reseed to replace it",
             Refusal::OtherFiles(_) => "specify an empty or new directory",
+            Refusal::BadPage(_) => "check the database, or reseed from a different side",
             Refusal::SourceChanged | Refusal::LogMissing(_) | Refusal::LogUnusable(_) => "repeat the reseed",
             Refusal::NotACopy => "specify the directory of a copy",
             Refusal::Unfit { .. } | Refusal::BadPages => return None,
@@ -376,6 +380,9 @@ impl CopyError {
             }
             CopyError::Refused { reason: Refusal::DatabaseState(_) | Refusal::StillDirty, .. } => {
                 Some((-1206, "JET_errDatabaseCorrupted"))
+            }
+            CopyError::Refused { reason: Refusal::BadPage(_), .. } => {
+                Some((-1018, "JET_errReadVerifyFailure"))
             }
             CopyError::Refused { reason: Refusal::Diverged, .. } => Some((-515, "JET_errInvalidLogSequence")),
             _ => None,

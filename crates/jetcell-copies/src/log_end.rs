@@ -150,9 +150,5 @@ pub fn read_log_header(vfs: &dyn Vfs, path: &Path) -> ese_engine::Result<LogHead
     let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
     file.read_at(0, &mut segment, IoReason::LogRead).map_err(io_error)?;
-    LogHeader::decode(&segment).map_err(|error| Error::Corrupt {
-        path: path.to_path_buf(),
-        page: None,
-        what: error.to_string(),
-    })
+    LogHeader::decode(&segment).map_err(|error| Error::corrupt(path, error))
 }

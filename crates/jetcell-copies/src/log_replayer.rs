@@ -180,9 +180,10 @@ impl LogReplayer {
     /// Returns a database that the log attaches but the copy does not have.
     pub fn missing_database(&self) -> Option<String> {
         match self.replayer.as_ref()?.check_complete() {
-            Err(Error::Attachment { path, fault: AttachmentErrorKind::Missing, .. }) => {
-                Some(path.display().to_string())
-            }
+            Err(Error::Attachment {
+                path,
+                fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
+            }) => Some(path.display().to_string()),
             _ => None,
         }
     }
@@ -219,13 +220,13 @@ fn classify_error(error: Error, generation: Generation) -> Result<ReplayAttempt>
     let reseed =
         |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
     match &error {
-        Error::Log { fault: LogErrorKind::Damaged, .. } => Ok(ReplayAttempt::BadLog(generation)),
+        Error::Log { fault: LogErrorKind::Damaged(_), .. } => Ok(ReplayAttempt::BadLog(generation)),
         Error::Io { kind: std::io::ErrorKind::NotFound, path, .. }
             if path.extension().is_some_and(|extension| extension == "log" || extension == "jtx") =>
         {
             Ok(ReplayAttempt::BadLog(generation))
         }
-        Error::Log { fault: LogErrorKind::UnknownRecord, .. } => {
+        Error::Log { fault: LogErrorKind::UnknownRecord(_) | LogErrorKind::RefusedRecord(..), .. } => {
             Ok(ReplayAttempt::Unfit(UnfitReason::BadLog, reseed(&error)))
         }
         Error::Log { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::Diverged, reseed(&error))),

@@ -1,12 +1,11 @@
 //! File access for a reseed: reads pages from one side and writes headers on the other.
 
-use ese_engine::Error;
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Refusal, Result};
 
 /// Maximum number of times a page that is being written is read.
 const MAX_READ_ATTEMPTS: u32 = 50;
@@ -27,9 +26,7 @@ pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vf
             _ => vfs.clock().sleep(std::time::Duration::from_millis(10)),
         }
     }
-    let what = "the page cannot be used for the reseed; check the database, or reseed from a different side"
-        .to_string();
-    Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
+    Err(Refusal::BadPage(page).at(file.path()))
 }
 
 /// Writes both header copies, one after the other.

@@ -398,8 +398,7 @@ impl SeedOperation<'_> {
             let path = self.to.join(&database.file);
             let header = database_header(&**self.vfs, &path)?;
             if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
-                let what = format!("the database is in state {:?}", header.state);
-                return Err(Error::Corrupt { path, page: None, what }.into());
+                return Err(Refusal::DatabaseState(header.state).at(&path));
             }
             first = first.min(first_required(&header).0);
             state.databases.push(CopiedDatabase {

@@ -63,7 +63,7 @@ pub use output_file::{
 };
 pub use overlay::OverlayVfs;
 pub use panic::abort_on_panic;
-pub use path_error::{system_error_number, with_path};
+pub use path_error::{clone_io_error, system_error_number, with_path};
 pub use path_names::{fixed_unfinished_path, is_unfinished, parent_directory};
 pub use process::report_file_size_limit;
 pub use real::{RealOptions, RealVfs, direct_io_available};

@@ -39,6 +39,34 @@ pub fn system_error_number(error: &(dyn Error + 'static)) -> Option<i32> {
     }
 }
 
+/// Text of an error together with the operating system error in its chain of sources.
+#[derive(Debug)]
+struct ClonedError {
+    text: String,
+    source: io::Error,
+}
+
+impl fmt::Display for ClonedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for ClonedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Clones an error. The clone has the same kind, text and operating system error.
+pub fn clone_io_error(error: &io::Error) -> io::Error {
+    match system_error_number(error).map(io::Error::from_raw_os_error) {
+        Some(source) if error.raw_os_error().is_some() => source,
+        Some(source) => io::Error::new(error.kind(), ClonedError { text: error.to_string(), source }),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
 #[cfg(test)]
 #[path = "path_error_tests.rs"]
 mod tests;

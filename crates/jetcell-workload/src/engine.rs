@@ -8,11 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::{Error, EventSink};
+use ese_engine::EventSink;
 use ese_format::header::DatabaseHeader;
 use jetcell_host::Cancellation;
 use jetcell_vfs::Vfs;
 
+use crate::error::Error;
 use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{
     ArrayCounters, CacheUsage, CopyCounters, DefragSummary, InstanceIo, LogCopySummary, ScanSummary,

@@ -30,6 +30,7 @@ mod endurance;
 pub mod engine;
 pub mod engine_ese;
 mod engine_settings;
+mod error;
 mod event_file;
 pub mod fragmentation;
 mod layout;
@@ -55,6 +56,7 @@ mod verdict;
 mod watch;
 
 pub use endurance::with_interrupted_options;
+pub use error::Error;
 pub use event_file::{EVENT_FILE, EventFile};
 pub use jetcell_host::Cancellation;
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, RunPlan};

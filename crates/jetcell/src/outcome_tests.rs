@@ -90,8 +90,9 @@ fn stopped_seeding_says_how_to_continue() {
 
 #[test]
 fn mistakes_have_no_code_of_ese() {
-    let mistake = ese_engine::Error::Usage("the window is too short".into());
-    assert_eq!(CommandError::from(mistake).full_text(), "the window is too short");
+    let mistake = ese_engine::Error::Usage(ese_engine::UsageError::ZeroThrottle);
+    let text = "the rate and the latency target must be greater than 0";
+    assert_eq!(CommandError::from(mistake).full_text(), text);
 }
 
 #[test]

@@ -376,7 +376,7 @@ impl BackupScenarioState {
             Err(_) if !load.simulation.has_power() => {
                 self.interrupted = Some((directory, kind));
                 self.tally.in_backup += 1;
-                Err(Error::Usage("the power failed during a backup".to_string()))
+                Err(Error::Cancelled)
             }
             Err(BackupError::Set(
                 BackupSetError::RestoredSince(_)
@@ -439,7 +439,7 @@ impl BackupScenarioState {
             }
             Err(_) if !load.simulation.has_power() => {
                 self.tally.in_backup += 1;
-                Err(Error::Usage("the power failed during a snapshot".to_string()))
+                Err(Error::Cancelled)
             }
             Err(error) => panic!("{context}: snapshot to {to:?}: {error} ({error:?})"),
         }

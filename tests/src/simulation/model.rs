@@ -150,7 +150,7 @@ impl TableColumns {
 
     pub fn row(&self, table: &mut Table, s: &mut Session) -> Result<(i32, ModelRow)> {
         let mut get = |column| table.get(s, column);
-        let Value::Long(id) = get(self.id)? else { return Err(Error::Usage("a record without id".into())) };
+        let Value::Long(id) = get(self.id)? else { panic!("a record without id") };
         let bytes = |value| if let Value::Binary(bytes) = value { Some(Arc::from(bytes)) } else { None };
         let row = ModelRow {
             group: if let Value::Long(group) = get(self.group)? { Some(group) } else { None },

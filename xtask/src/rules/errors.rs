@@ -5,14 +5,20 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use proc_macro2::Ident;
 use syn::visit::{self, Visit};
-use syn::{GenericArgument, PathArguments, Type};
+use syn::{Attribute, Fields, GenericArgument, LitStr, PathArguments, Type};
 
 use crate::RuleFindings;
 use crate::rules::test_files::is_named_for_tests;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
-/// Finds functions, types and traits whose error type is text.
+/// Crates whose errors must not contain their text.
+const NO_TEXT_FIELDS: [&str; 2] = ["ese-engine", "jetcell"];
+
+/// Names of fields that contain the text of an error.
+const TEXT_FIELDS: [&str; 3] = ["message", "text", "what"];
+
+/// Finds functions, types and traits whose error type is text, and errors that contain their text.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let (crates, python) = (workspace.root.join("crates"), workspace.root.join("python"));
     let is_checked = |path: &Path| {
@@ -24,27 +30,31 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let mut findings = RuleFindings::new();
     for (path, source) in workspace.sources.iter().filter(|(path, _)| is_checked(path)) {
         let shown = workspace.display_path(path);
-        findings.extend(text_errors(&source.syntax).iter().map(|(name, line)| {
+        let with_fields = NO_TEXT_FIELDS.iter().any(|name| path.starts_with(crates.join(name)));
+        findings.extend(text_errors(&source.syntax, with_fields).iter().map(|(name, line)| {
             format!("{shown}:{line}: {name}: the error is text; use an enum that a caller can match")
         }));
     }
     Ok(findings)
 }
 
-/// Returns the names and lines of items whose error is text.
-fn text_errors(file: &syn::File) -> Vec<(String, usize)> {
-    let mut errors = TextErrors::default();
+/// Returns the names and lines of items whose error is text, and `with_fields` also those of errors that contain their
+/// text.
+fn text_errors(file: &syn::File, with_fields: bool) -> Vec<(String, usize)> {
+    let mut errors = TextErrors { found: Vec::new(), with_fields };
     errors.visit_file(file);
-    errors.0
+    errors.found
 }
 
-#[derive(Default)]
-struct TextErrors(Vec<(String, usize)>);
+struct TextErrors {
+    found: Vec<(String, usize)>,
+    with_fields: bool,
+}
 
 impl TextErrors {
     fn add(&mut self, name: &Ident, is_text: bool) {
         if is_text {
-            self.0.push((name.to_string(), name.span().start().line));
+            self.found.push((name.to_string(), name.span().start().line));
         }
     }
 }
@@ -74,8 +84,40 @@ impl Visit<'_> for TextErrors {
 
     fn visit_item_struct(&mut self, item: &syn::ItemStruct) {
         let is_error = item.ident.to_string().ends_with("Error") && item.fields.len() == 1;
-        self.add(&item.ident, is_error && item.fields.iter().all(|field| is_text(&field.ty)));
+        let is_only_text = is_error && item.fields.iter().all(|field| is_text(&field.ty));
+        let has_text = self.with_fields && derives_error(&item.attrs) && has_text(&item.attrs, &item.fields);
+        self.add(&item.ident, is_only_text || has_text);
     }
+
+    fn visit_item_enum(&mut self, item: &syn::ItemEnum) {
+        let is_checked = self.with_fields && derives_error(&item.attrs);
+        for variant in &item.variants {
+            self.add(&variant.ident, is_checked && has_text(&variant.attrs, &variant.fields));
+        }
+    }
+}
+
+/// Returns true if thiserror implements the error.
+fn derives_error(attributes: &[Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("derive")).any(|attribute| {
+        let derived = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
+        derived.split(|c: char| !c.is_alphanumeric()).any(|name| name == "Error")
+    })
+}
+
+/// Returns true if a field contains the text of the error: a text with such a name, or the complete message.
+fn has_text(attributes: &[Attribute], fields: &Fields) -> bool {
+    let is_message = |attribute: &Attribute| {
+        attribute.path().is_ident("error")
+            && attribute.parse_args::<LitStr>().is_ok_and(|message| message.value() == "{0}")
+    };
+    fields.iter().any(|field| {
+        is_text(&field.ty)
+            && match &field.ident {
+                Some(name) => TEXT_FIELDS.iter().any(|text| name == text),
+                None => attributes.iter().any(is_message),
+            }
+    })
 }
 
 /// Searches for `Result<_, String>`, `Result<_, &str>` and `Result<_, Box<dyn Error>>`.
@@ -122,7 +164,7 @@ mod tests {
     use super::text_errors;
 
     fn names(text: &str) -> Vec<String> {
-        text_errors(&syn::parse_file(text).unwrap()).into_iter().map(|(name, _)| name).collect()
+        text_errors(&syn::parse_file(text).unwrap(), true).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -141,6 +183,9 @@ mod tests {
             ("pub struct FourError(pub String);", "FourError"),
             ("mod inner { struct FiveError(String); }", "FiveError"),
             ("struct SixError { text: String }", "SixError"),
+            ("#[derive(Debug, thiserror::Error)] enum E { Seven { path: PathBuf, what: String } }", "Seven"),
+            ("#[derive(thiserror::Error)] enum E { #[error(\"{0}\")] Eight(String) }", "Eight"),
+            ("#[derive(thiserror::Error)] struct Nine { message: String, at: u64 }", "Nine"),
         ] {
             assert_eq!(names(text), [name], "{text}");
         }
@@ -156,6 +201,8 @@ mod tests {
             "impl FromStr for One { type Err = OneError; } impl Iterator for One { type Item = String; }",
             "#[cfg(test)] mod tests { fn one() -> Result<u8, String> { Ok(1) } }",
             "fn one() { let two = || -> Result<u8, String> { Ok(1) }; }",
+            "#[derive(thiserror::Error)] enum E { #[error(\"no {0}\")] Two(String), Three { name: String } }",
+            "#[derive(Debug)] enum Report { Two { what: String } }",
         ] {
             assert_eq!(names(text), [""; 0], "{text}");
         }

@@ -17,7 +17,7 @@ use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
 use crate::log::LogHold;
 use crate::storage::add_backup_to_header;
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Result of a completed backup.
 #[derive(Clone, Debug, Default)]
@@ -88,25 +88,17 @@ pub struct Backup {
     ended: bool,
 }
 
-fn fault<T>(fault: BackupErrorKind, what: impl Into<String>) -> Result<T> {
-    Err(Error::Backup { fault, what: what.into() })
-}
-
 impl Backup {
     /// Begins a backup of all attached databases. The caller must ensure that no database is attached or detached
     /// during this call.
     pub(crate) fn begin(core: Arc<Core>, kind: BackupKind, circular: bool) -> Result<Backup> {
         core.check_writable()?;
         if circular && !kind.has_pages() {
-            return fault(
-                BackupErrorKind::CircularLogging,
-                "only full backups are possible, because circular logging is enabled and the instance \
-                 removes its logs itself",
-            );
+            return Err(BackupErrorKind::CircularLogging.into());
         }
         let databases = core.databases();
         if databases.is_empty() {
-            return Err(Error::Usage("no database is attached, so there is nothing to back up".to_string()));
+            return Err(UsageError::NothingToBackUp.into());
         }
         let (low, hold) = Backup::first_log(&core, kind, &databases)?;
         core.begin_backup()?;
@@ -152,11 +144,7 @@ impl Backup {
                     let header = database.file.header();
                     let full = header.full_backup.gen_high;
                     if full == Generation(0) {
-                        let path = database.path().display();
-                        let what = format!(
-                            "{path}: the database does not have a full backup yet; make a full backup first"
-                        );
-                        return fault(BackupErrorKind::NoFullBackup, what);
+                        return Err(BackupErrorKind::NoFullBackup(database.path().to_path_buf()).into());
                     }
                     let last = match kind {
                         BackupKind::Incremental => full.max(header.incremental_backup.gen_high),
@@ -173,11 +161,7 @@ impl Backup {
         let is_there = low >= core.log().named_generation().0
             || core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))?;
         if !is_there {
-            let what = format!(
-                "{}: the log was removed, but the backup needs it; make a full backup",
-                archived.display()
-            );
-            return fault(BackupErrorKind::LogsRemoved, what);
+            return Err(BackupErrorKind::LogsRemoved(archived).into());
         }
         Ok((low, hold))
     }
@@ -223,10 +207,7 @@ impl Backup {
         for generation in low.0..self.low.0 {
             let archived = self.core.log().archived(Generation(generation));
             if !self.core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
-                return fault(
-                    BackupErrorKind::LogsRemoved,
-                    format!("{}: the log was removed", archived.display()),
-                );
+                return Err(BackupErrorKind::LogsRemoved(archived).into());
             }
         }
         (self.low, self.hold) = (low, hold);
@@ -240,10 +221,7 @@ impl Backup {
         options: PageReadOptions,
     ) -> Result<DatabasePageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "this backup does not include pages, or has already read all pages",
-            );
+            return Err(BackupErrorKind::NoMorePages.into());
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
         let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
@@ -255,10 +233,7 @@ impl Backup {
     /// the pages that were read.
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "the logs are already closed, or pages are still being read",
-            );
+            return Err(BackupErrorKind::NotReadyToClose.into());
         }
         let position = self.append(record::BackupRecord::PREPARE_LOGS, DatabaseIdInLog(0))?;
         self.core.log().roll_over()?;
@@ -279,11 +254,11 @@ impl Backup {
     /// [`Backup::finish`]. See [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
-        if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
-            return fault(
-                BackupErrorKind::WrongStep,
-                "the logs are already closed, pages are still being read, or this backup does not include pages",
-            );
+        if !self.kind.has_pages() {
+            return Err(BackupErrorKind::NoMorePages.into());
+        }
+        if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
+            return Err(BackupErrorKind::NotReadyToClose.into());
         }
         self.is_snapshot = true;
         self.report_snapshot(SnapshotEvent::Started { full: self.kind == BackupKind::Full });
@@ -308,10 +283,7 @@ impl Backup {
     /// Returns an error if there was no freeze, or if `last` is a different log (-616).
     pub fn confirm_logs_verified(&mut self, last: &VerifiedLog) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
-            return fault(
-                BackupErrorKind::LogNotCopied,
-                "the snapshot does not contain all logs of the backup",
-            );
+            return Err(BackupErrorKind::IncompleteSnapshot.into());
         }
         self.last_created = Some(last.created);
         Ok(())
@@ -323,7 +295,7 @@ impl Backup {
     /// backup cannot be finished then.
     pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some(logs) = &mut self.logs else {
-            return fault(BackupErrorKind::WrongStep, "the logs of the backup have not been closed yet");
+            return Err(BackupErrorKind::LogsNotClosed.into());
         };
         let log = logs.next_log()?;
         if let Some(log) = log.as_ref().filter(|log| Some(log.generation) == self.high) {
@@ -341,7 +313,7 @@ impl Backup {
     /// Returns the header for the copy of a database. All logs must have been read.
     pub fn header(&self, database: &Database) -> Result<DatabaseHeader> {
         let (Some(high), Some(created)) = (self.high, self.last_created) else {
-            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup have been read");
+            return Err(BackupErrorKind::LogNotCopied.into());
         };
         let mut header = database.file.header();
         require_logs(&mut header, (self.low, high), created);
@@ -353,7 +325,7 @@ impl Backup {
     /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
     pub fn finish(mut self, intact: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
-            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup have been read");
+            return Err(BackupErrorKind::LogNotCopied.into());
         }
         for database in intact {
             self.append(record::BackupRecord::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;

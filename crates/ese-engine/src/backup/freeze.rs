@@ -12,7 +12,7 @@ use jetcell_vfs::FrozenVfs;
 use crate::core::Core;
 use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
-use crate::{Error, InstanceFailure, Result};
+use crate::{Error, FailedOperation, InstanceFailure, InternalError, Result};
 
 /// Keeps an instance frozen. While the freeze lasts, the logs, databases, headers and checkpoint file do not change,
 /// and they contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
@@ -83,14 +83,14 @@ impl Freeze {
         let log = core.log();
         log.freeze(mark, || {
             let frozen = core.freezable.freeze(limit).map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => timed_out(limit),
-                _ => Error::Internal(format!("failed to freeze the files: {error}")),
+                io::ErrorKind::TimedOut => Error::from(BackupErrorKind::FreezeTimedOut(limit)),
+                kind => InternalError::Freeze(kind).into(),
             })?;
             // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
             // repeated.
             frozen.sync_files().map_err(|error| {
-                let failure = InstanceFailure::io(log.names().directory(), &error)
-                    .context("failed to make the files durable");
+                let failure =
+                    InstanceFailure::io(log.names().directory(), &error).during(FailedOperation::SyncFiles);
                 core.fail(failure.clone());
                 Error::ReadOnly(failure)
             })?;
@@ -127,7 +127,7 @@ impl Freeze {
         });
         self.core.log().name_generation()?;
         self.complete = held;
-        if held { Ok(self.generation) } else { Err(timed_out(self.limit)) }
+        if held { Ok(self.generation) } else { Err(BackupErrorKind::FreezeTimedOut(self.limit).into()) }
     }
 }
 
@@ -143,12 +143,4 @@ impl Drop for Freeze {
             self.core.backup_running.store(false, Ordering::Release);
         }
     }
-}
-
-fn timed_out(limit: Duration) -> Error {
-    let what = format!(
-        "the instance was frozen for more than {} s, so it was released automatically",
-        limit.as_secs_f64()
-    );
-    Error::Backup { fault: BackupErrorKind::FreezeTimedOut, what }
 }

@@ -16,7 +16,7 @@ use super::page_source::{OfflineDatabase, PageSource};
 use crate::cache::{OnDiskVerification, WatchedRead};
 use crate::scan::PageFlaw;
 use crate::storage::DatabaseFile;
-use crate::{Error, Result};
+use crate::{InternalError, Result};
 
 /// Maximum number of times that a suspect page is read again. The value is the same as in ESE.
 const ATTEMPTS: u32 = 16;
@@ -210,8 +210,7 @@ impl DatabasePageReader {
                 }
             }
             let completion = self.completions.recv();
-            let read_error = |e| Error::Internal(format!("a read did not complete: {e}"));
-            self.ended(completion.map_err(read_error)?);
+            self.ended(completion.map_err(|_| InternalError::LostRead)?);
         }
     }
 

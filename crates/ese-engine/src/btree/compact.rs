@@ -25,7 +25,7 @@ use crate::pages::split::{packed_size, separator_at};
 use crate::pages::{GroupResult, group};
 use crate::space::SpaceLock;
 use crate::transaction::CommitNumber;
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Divisor of the page size: a partial merge must move at least one eighth of a page. Moving less would not justify
 /// writing two pages.
@@ -117,13 +117,12 @@ impl StructureLock<'_> {
             if page.is_leaf() {
                 return Ok((path, at));
             }
-            let (line, child) = entry_before(&page, key).ok_or_else(|| {
-                self.damaged(at, "internal page does not have a child for a key in its range")
-            })?;
+            let (line, child) =
+                entry_before(&page, key).ok_or_else(|| self.file.corrupt(at, Corruption::NoChild))?;
             path.push((at, line));
             at = child;
         }
-        Err(self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle"))
+        Err(self.file.corrupt(self.root, Corruption::TooDeep))
     }
 
     fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<LeafPair>> {
@@ -133,7 +132,7 @@ impl StructureLock<'_> {
             let latch = self.pin(page)?.into_read();
             self.view(&latch).node(line - 1).map(|node| node.key_to_vec())
         };
-        let separator = separator.ok_or_else(|| self.damaged(page, "an entry is unreadable"))?;
+        let separator = separator.ok_or_else(|| self.file.corrupt(page, Corruption::UnreadableNode))?;
         let (left_path, left) = self.path_before(Some(&separator))?;
         let siblings = path.last().map(|last| last.0) == left_path.last().map(|last| last.0);
         let parents = left_path.into_iter().map(|(page, _)| page).collect();

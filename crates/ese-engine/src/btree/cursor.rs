@@ -10,9 +10,9 @@ use jetcell_sync::Arc;
 
 use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
-use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::ReadView;
+use crate::{Corruption, Result};
 
 /// How a key must compare with the search key for a seek to stop there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,16 +244,11 @@ impl TreeCursor {
                 }
                 SiblingStep::SearchPath(at_hand) => {
                     let Some(edge) = edge else {
-                        return Err(self
-                            .tree
-                            .damaged(current, "a leaf in the middle of the tree does not have nodes"));
+                        return Err(self.tree.file.corrupt(current, Corruption::EmptyLeaf));
                     };
                     detours += 1;
                     if detours > MAX_DETOURS {
-                        return Err(self.tree.damaged(
-                            current,
-                            "the sibling links of the page and of its neighbour do not match",
-                        ));
+                        return Err(self.tree.file.corrupt(current, Corruption::SiblingLinks));
                     }
                     kept.clear();
                     kept.extend(at_hand);
@@ -284,7 +279,7 @@ impl TreeCursor {
         ahead: Option<&[u8]>,
     ) -> Result<SiblingStep> {
         if neighbour == current {
-            return Err(self.tree.damaged(current, "the leaf links to itself"));
+            return Err(self.tree.file.corrupt(current, Corruption::LinkToItself));
         }
         let resident = self.tree.file.resident(neighbour);
         // The latch order is left to right, so the first leaf can stay latched in the forward direction.

@@ -9,7 +9,7 @@ use ese_format::page::{Page, PageFlags};
 
 use super::Tree;
 use crate::cache::{PinnedPage, ReadLatch, WriteLatch};
-use crate::{Error, Result};
+use crate::{Corruption, Result};
 
 /// Maximum depth of a tree. A deeper descent means that the pages are damaged and form a cycle.
 pub(crate) const MAX_DEPTH: usize = 24;
@@ -52,9 +52,7 @@ impl Tree {
                 }
             }
             drop(kept);
-            return Err(
-                self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle")
-            );
+            return Err(self.file.corrupt(self.root, Corruption::TooDeep));
         }
     }
 
@@ -85,16 +83,14 @@ impl Tree {
                     let leaf = pinned.into_write();
                     drop(latch);
                     if !self.view(&leaf).flags().contains(PageFlags::LEAF) {
-                        return Err(self.damaged(child, "child of a parent-of-leaf page is not a leaf"));
+                        return Err(self.file.corrupt(child, Corruption::NotALeaf));
                     }
                     return Ok(leaf);
                 }
                 latch = pinned.into_read();
             }
             drop(kept);
-            return Err(
-                self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle")
-            );
+            return Err(self.file.corrupt(self.root, Corruption::TooDeep));
         }
     }
 
@@ -154,8 +150,7 @@ impl Tree {
                 return Ok(path);
             }
             if path.len() >= MAX_DEPTH {
-                return Err(self
-                    .damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle"));
+                return Err(self.file.corrupt(self.root, Corruption::TooDeep));
             }
             path.push(self.child(&page, target, at)?);
         }
@@ -174,14 +169,6 @@ impl Tree {
                 page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child())
             }
         };
-        child.ok_or_else(|| self.damaged(at, "internal page does not have a child for a key in its range"))
-    }
-
-    pub(crate) fn damaged(&self, page: PageNumber, what: impl std::fmt::Display) -> Error {
-        Error::Corrupt {
-            path: self.file.path.clone(),
-            page: Some(page),
-            what: format!("page {page}: {what}"),
-        }
+        child.ok_or_else(|| self.file.corrupt(at, Corruption::NoChild))
     }
 }

@@ -17,10 +17,10 @@ use ese_format::space::Extent;
 use super::compact::{CompactionResult, CompactionRules};
 use super::descend::MAX_DEPTH;
 use super::tree::{StructureLock, Tree};
-use crate::Result;
 use crate::pages::group;
 use crate::pages::page_move::{self, LeafMove};
 use crate::space::SpaceLock;
+use crate::{Corruption, Result};
 
 /// A run of leaves on consecutive pages stays in place if it has at least this many bytes. Disks read such a run
 /// nearly as fast as a longer one.
@@ -195,19 +195,15 @@ impl StructureLock<'_> {
             let (mut at, mut bound) = (self.root, None::<Vec<u8>>);
             for depth in 0.. {
                 if depth == MAX_DEPTH {
-                    return Err(self.damaged(
-                        self.root,
-                        "tree is deeper than the maximum depth, so its pages form a cycle",
-                    ));
+                    return Err(self.file.corrupt(self.root, Corruption::TooDeep));
                 }
                 let latch = self.pin(at)?.into_read();
                 let page = self.view(&latch);
                 if page.is_leaf() {
                     return Ok(());
                 }
-                let (first, child) = page.child_for(&key).ok_or_else(|| {
-                    self.damaged(at, "internal page does not have a child for a key in its range")
-                })?;
+                let (first, child) =
+                    page.child_for(&key).ok_or_else(|| self.file.corrupt(at, Corruption::NoChild))?;
                 // An entry without a key is bounded by the limit of its page.
                 let limit = |line: usize| {
                     let node = page.node(line).filter(|node| node.key_len() > 0);
@@ -220,14 +216,14 @@ impl StructureLock<'_> {
                 }
                 for line in first..page.node_count() {
                     let leaf = page.node(line).and_then(|node| node.child());
-                    let leaf = leaf.ok_or_else(|| self.damaged(at, "an entry is unreadable"))?;
+                    let leaf = leaf.ok_or_else(|| self.file.corrupt(at, Corruption::UnreadableNode))?;
                     let upper = limit(line);
                     if !visit(LeafEntry { page: leaf, parent: at, line, upper: upper.as_deref() }) {
                         return Ok(());
                     }
                 }
                 if bound.as_ref().is_some_and(|bound| *bound <= key) {
-                    return Err(self.damaged(at, "an entry points to keys outside its range"));
+                    return Err(self.file.corrupt(at, Corruption::EntryOutsideRange));
                 }
                 from = bound;
                 break;

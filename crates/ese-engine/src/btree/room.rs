@@ -17,7 +17,7 @@ use crate::pages::split::{self, IncomingNode, SplitInsert};
 use crate::pages::{AtomicGroup, GroupAbort, GroupResult, cut_key, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{ChangeContext, UndoEntry, Version, VersionChange};
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 enum RoomStep {
     /// The insert is done.
@@ -318,8 +318,5 @@ impl Tree {
 }
 
 fn too_large(data: &[u8]) -> GroupAbort {
-    GroupAbort::Failed(Error::Usage(format!(
-        "the record is {} bytes long and does not fit into a page",
-        data.len()
-    )))
+    GroupAbort::Failed(UsageError::RecordTooLong(data.len()).into())
 }

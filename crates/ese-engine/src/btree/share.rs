@@ -21,6 +21,7 @@ use ese_format::log::record::MergeFlags;
 use ese_format::page::{NodeFlags, Page, node_space};
 
 use super::tree::StructureLock;
+use crate::Corruption;
 use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::{
@@ -161,9 +162,7 @@ impl StructureLock<'_> {
         let Some(right) = right else { return Ok(None) };
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
-            return Err(GroupAbort::Failed(
-                self.damaged(leaf, "the right link of the leaf does not match its parent"),
-            ));
+            return Err(GroupAbort::Failed(self.file.corrupt(leaf, Corruption::RightLink)));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.file.page_size);
@@ -218,11 +217,8 @@ impl StructureLock<'_> {
     pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: PartialMerge<'_>) -> GroupResult<()> {
         let PartialMerge { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
-        let line = line.ok_or_else(|| {
-            GroupAbort::Failed(
-                self.damaged(parent, "internal page does not have an entry for one of its child pages"),
-            )
-        })?;
+        let line =
+            line.ok_or_else(|| GroupAbort::Failed(self.file.corrupt(parent, Corruption::NoParentEntry)))?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
         let merge = LeafMerge {
             kind,

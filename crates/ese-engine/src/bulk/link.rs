@@ -13,10 +13,6 @@ use crate::page_misfit::PageMisfit;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
-/// Error text for when redo fails on a page of a bulk load.
-pub(crate) const WITHOUT_PAGES: &str = "tables were loaded in bulk at this point, and the loaded pages are \
- not in the log; replay the logs onto a database from after the load, or stop before the load";
-
 /// Returns true if this is the first log record that refers to the pages of a bulk load. Other records set external
 /// headers only on roots.
 pub(crate) fn is_link(record: &LogRecord) -> bool {

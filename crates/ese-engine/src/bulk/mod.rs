@@ -19,7 +19,7 @@ mod nodes_in_memory;
 mod page_writer;
 mod tree_builder;
 
-pub(crate) use link::{WITHOUT_PAGES, is_link, link};
+pub(crate) use link::{is_link, link};
 pub(crate) use node_sorter::NodeSorter;
 pub(crate) use page_writer::BulkWriteOptions;
 pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

@@ -16,7 +16,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use super::nodes_in_memory::{NodesInMemory, PREFIX, SortedNodeBatches};
 use crate::cache::LoadBuffers;
-use crate::{Error, Result};
+use crate::{Corruption, Error, InternalError, Result};
 
 /// Block size of the file in bytes.
 const BLOCK: usize = 4096;
@@ -68,7 +68,7 @@ impl NodeSorter {
     pub fn add(&mut self, key: &[u8], data: &[u8]) -> Result<()> {
         let len = key.len() + data.len();
         let lens = u16::try_from(len).ok().zip(u16::try_from(key.len()).ok());
-        let (len, key_len) = lens.ok_or_else(|| Error::Internal("an index entry is too long".to_string()))?;
+        let (len, key_len) = lens.ok_or(InternalError::IndexEntry)?;
         if self.nodes.used() + NodesInMemory::node_size(usize::from(len)) > self.memory {
             self.spill()?;
         }
@@ -128,10 +128,7 @@ impl NodeSorter {
             self.vfs.remove(&self.path).map_err(io_error)?;
             self.file = Some(RunFile { file, end: 0 });
         }
-        let run_file = self
-            .file
-            .as_mut()
-            .ok_or_else(|| Error::Internal("the sort does not have a run file".to_string()))?;
+        let run_file = self.file.as_mut().ok_or(InternalError::NoRunFile)?;
         let (start, file) = (run_file.end, run_file.file.clone());
         let buffer = IoBuffer::zeroed(MIN_READ);
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
@@ -145,10 +142,7 @@ impl NodeSorter {
         }
         self.spill()?;
         drop(self.nodes.take_memory());
-        let file = self
-            .file
-            .as_ref()
-            .ok_or_else(|| Error::Internal("the sort does not have a run file".to_string()))?;
+        let file = self.file.as_ref().ok_or(InternalError::NoRunFile)?;
         Ok(SortedNodes(NodeSource::Runs(RunMerger::new(&file.file, &self.runs, self.memory)?)))
     }
 }
@@ -305,7 +299,7 @@ impl RunReader {
             return Err(Error::Corrupt {
                 path: self.file.path().to_path_buf(),
                 page: None,
-                what: "a sort run is truncated".to_string(),
+                fault: Corruption::TruncatedRun,
             });
         }
         self.file

@@ -9,11 +9,11 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
-use crate::Result;
 use crate::btree::Tree;
 use crate::cache::{LoadBuffers, NewPageWrites};
 use crate::pages::scrub;
 use crate::space::SpaceLock;
+use crate::{InternalError, Result};
 
 /// Number of transfers in flight. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
@@ -116,7 +116,7 @@ impl PageWriter {
         self.extent_logged = file.log.tail();
         debug_assert!(file.db_time() > time);
         self.rest = Some(extent);
-        self.take().ok_or_else(|| crate::Error::Internal("a new extent does not have pages".to_string()))
+        self.take().ok_or_else(|| InternalError::EmptyExtent.into())
     }
 
     /// Allocates a page in the current extent and assigns it to a transfer.
@@ -156,16 +156,15 @@ impl PageWriter {
 
     /// Returns the bytes of a page that has been allocated but not sealed yet.
     pub fn page(&mut self, number: PageNumber) -> Result<&mut [u8]> {
-        let missing = || crate::Error::Internal(format!("page {number} is not being built"));
-        self.place(number).map(|(_, bytes)| bytes).ok_or_else(missing)
+        let bytes = self.place(number).map(|(_, bytes)| bytes);
+        bytes.ok_or_else(|| InternalError::NotBeingBuilt(number).into())
     }
 
     /// Completes a page. Its transfer is submitted when all its pages are sealed.
     pub fn seal(&mut self, number: PageNumber) -> Result<()> {
         let (size, time) = (self.page_size(), self.time.unwrap_or_default());
-        let missing = || crate::Error::Internal(format!("page {number} is not being built"));
         let (zero, is_first) = (self.zero, self.first.is_none());
-        let (at, bytes) = self.place(number).ok_or_else(missing)?;
+        let (at, bytes) = self.place(number).ok_or(InternalError::NotBeingBuilt(number))?;
         let mut page = PageMut::new(bytes, size);
         if zero {
             scrub::overwrite_unused(&mut page);

@@ -15,7 +15,7 @@ use jetcell_sync::Arc;
 
 use super::page_writer::{BulkWriteOptions, PageWriter, WrittenPage};
 use crate::btree::Tree;
-use crate::{Error, Result};
+use crate::{Error, InternalError, Result, UsageError};
 
 /// A node, as a (key, data) pair.
 pub(crate) type OwnedNode = (Vec<u8>, Vec<u8>);
@@ -105,10 +105,7 @@ impl TreeBuilder {
         if !self.insert(key, data)? {
             self.next_leaf()?;
             if !self.insert(key, data)? {
-                let len = data.len();
-                return Err(Error::Usage(format!(
-                    "the record is {len} bytes long and does not fit into a page"
-                )));
+                return Err(UsageError::RecordTooLong(data.len()).into());
             }
         }
         std::mem::swap(&mut self.last, &mut self.order);
@@ -197,7 +194,7 @@ impl TreeBuilder {
                 open.last_separator = separator;
                 Ok(())
             }
-            Err(_) => Err(Error::Internal("a separator does not fit into an internal page".to_string())),
+            Err(_) => Err(InternalError::Separator.into()),
         }
     }
 

@@ -40,7 +40,7 @@ mod supply;
 mod write;
 mod write_ahead;
 
-pub(crate) use deltas::{DbTimeMismatch, PageDelta};
+pub(crate) use deltas::PageDelta;
 pub use frame::latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use frame::memory_grant::MemoryGrant;
 pub use load_buffers::LoadBuffers;

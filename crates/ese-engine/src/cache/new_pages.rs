@@ -10,7 +10,7 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use super::load_buffers::LoadBuffers;
 use super::{AttachedFileId, Cache};
 use crate::cache::shared::InFlightCounter;
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Pending writes, and their buffers, for one writer of new pages.
 pub(crate) struct NewPageWrites {
@@ -58,7 +58,7 @@ impl Cache {
         writes.check()?;
         let attached = self.shared.file(file)?;
         let Some(_active) = attached.in_flight.enter() else {
-            return Err(Error::Usage(format!("{} is being detached", attached.file.path().display())));
+            return Err(UsageError::BeingDetached(attached.file.path().to_path_buf()).into());
         };
         let count = (buffer.len() / self.page_size().bytes()) as u32;
         let pages = (0..count).map(|index| first.plus(index));

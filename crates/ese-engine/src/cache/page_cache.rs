@@ -17,7 +17,7 @@ use super::read::fetch::PageReader;
 use super::{AttachedFileId, CacheCounters, CacheOptions, MemoryGrant, PageKey, PinnedPage, WriteAhead};
 use crate::cache::shared::{CacheInner, FrameMemory, TransferBuffers};
 use crate::events::EventReporter;
-use crate::{Error, InstanceFailure, Result};
+use crate::{InstanceFailure, Result, UsageError};
 
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
@@ -88,14 +88,14 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
+    /// [`crate::Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
     /// file is detached.
     pub fn detach(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         attached.in_flight.wait();
         let dirty = attached.dirty_pages.lock().dirty_count();
         if dirty > 0 && self.shared.check().is_ok() {
-            return Err(Error::Usage(format!("file {} has {dirty} dirty pages", file.0)));
+            return Err(UsageError::DirtyPages { file: file.0, pages: dirty }.into());
         }
         self.discard(file)
     }
@@ -133,7 +133,7 @@ impl Cache {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// Returns [`Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before they
+    /// Returns [`crate::Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before they
     /// change pages: marking a page dirty succeeds even then, but the change would never be written to disk.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.check()

@@ -5,9 +5,9 @@ use ese_format::{PageNumber, TreeId};
 
 use super::SystemTables;
 use super::initial::{CATALOG_ROOT, ROOT_OBJECTS_ROOT};
-use crate::Result;
 use crate::btree::{SeekRelation, Tree, TreeCursor};
 use crate::transaction::ReadView;
+use crate::{Corruption, Result};
 
 /// A tree that is listed in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl SystemTables {
         let index = self.trees.tree_at(ROOT_OBJECTS_ROOT)?;
         let Some(bookmark) = index.get(view, &key, <[u8]>::to_vec)? else { return Ok(None) };
         let id = bookmark.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-        let id = id.ok_or_else(|| index.damaged(index.root, "entry does not name a catalog row"))?;
+        let id = id.ok_or_else(|| index.file.corrupt(index.root, Corruption::NoCatalogRow))?;
         Ok(Some(TreeId(id ^ 0x8000_0000)))
     }
 
@@ -120,6 +120,6 @@ fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),
         Err(CatalogError::UnknownKind(_)) => Ok(None),
-        Err(error) => Err(catalog.damaged(catalog.root, error)),
+        Err(error) => Err(catalog.file.corrupt(catalog.root, error)),
     }
 }

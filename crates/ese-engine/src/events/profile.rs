@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Numbering scheme for scan and zeroing events. All other events have the same number in all schemes.
 ///
@@ -67,9 +67,7 @@ impl FromStr for EventProfile {
 
     fn from_str(text: &str) -> Result<EventProfile> {
         let known = EventProfile::NAMES.iter().find(|(_, name)| *name == text);
-        known.map(|(profile, _)| *profile).ok_or_else(|| {
-            Error::Usage(format!("{text:?} is not an event profile; use sp1, article or modern"))
-        })
+        known.map(|(profile, _)| *profile).ok_or_else(|| UsageError::EventProfile(text.to_string()).into())
     }
 }
 

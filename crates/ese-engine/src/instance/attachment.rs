@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::events::EventKind;
 use crate::options::DatabaseOptions;
 use crate::storage::{self, OpenedFile, double_write};
-use crate::{Error, FileError, Result};
+use crate::{Error, FailedOperation, FileError, Result, UsageError};
 
 impl Instance {
     /// Creates a database and attaches it. The file must not already exist.
@@ -197,7 +197,7 @@ impl Instance {
         // record is written, the instance fails, so no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
-                self.core.fail(error.cause().context(format_args!("failed to attach {}", path.display())));
+                self.core.fail(error.cause().during(FailedOperation::Attach(path.to_path_buf())));
             }
         })
     }
@@ -209,7 +209,7 @@ impl Instance {
     /// again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         if !Arc::ptr_eq(&database.trees.versions, &self.core.versions) {
-            return Err(Error::Usage(format!("{} belongs to another instance", database.path().display())));
+            return Err(UsageError::OtherInstance(database.path().to_path_buf()).into());
         }
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
@@ -227,9 +227,7 @@ impl Instance {
     fn free_log_id(&self, path: &Path) -> Result<u8> {
         let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
-        let id = (1..=6).find(is_free).ok_or_else(|| {
-            Error::Usage("an instance can have at most 6 databases; use another instance".to_string())
-        })?;
+        let id = (1..=6).find(is_free).ok_or(UsageError::TooManyDatabases)?;
         let mut entry = Attachment {
             database: DatabaseIdInLog(id),
             flags: 0,
@@ -246,11 +244,7 @@ impl Instance {
         // If the list were too long, no checkpoint could be written, and recovery could not complete.
         match Attachment::encode_list(&attached) {
             Ok(_) => Ok(id),
-            Err(_) => Err(Error::Usage(format!(
-                "{}: the paths of all attached databases together are too long for the log; use shorter \
-                 paths, or another instance",
-                path.display()
-            ))),
+            Err(_) => Err(UsageError::PathsTooLong(path.to_path_buf()).into()),
         }
     }
 }
@@ -258,13 +252,10 @@ impl Instance {
 /// Returns the path in the form that is stored in the log. It is absolute, because recovery must find the database
 /// from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).map_err(|e| Error::Usage(format!("{}: {e}", path.display())))?;
+    let unusable = |e: std::io::Error| UsageError::Path { path: path.to_path_buf(), kind: e.kind() };
+    let absolute = std::path::absolute(path).map_err(unusable)?;
     match absolute.to_str() {
         Some(_) => Ok(absolute),
-        None => Err(Error::Usage(format!(
-            "{}: the path is not valid UTF-8, so it cannot be stored in the log and recovery could not find \
-             the database",
-            path.display()
-        ))),
+        None => Err(UsageError::PathNotUtf8(path.to_path_buf()).into()),
     }
 }

@@ -40,7 +40,7 @@ use crate::page_exchange::PageExchange;
 use crate::recovery::{self, RecoverySummary};
 use crate::session::{Session, SessionNumbers};
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
-use crate::{Error, Result};
+use crate::{InstanceFailure, Result, UsageError};
 
 /// Maximum time that the background thread waits for log work before it checks again.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -201,7 +201,7 @@ impl Instance {
     }
 
     /// Shuts down the instance, cleanly detaching all databases. All sessions must have ended; an open transaction is
-    /// an error. If the instance refuses changes, shutdown fails with [`Error::ReadOnly`]. In that case, drop the
+    /// an error. If the instance refuses changes, shutdown fails with [`crate::Error::ReadOnly`]. In that case, drop the
     /// instance; its databases stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
@@ -257,9 +257,7 @@ impl Instance {
                 return Ok(());
             }
             if cleaned == 0 && self.core.transactions.any_running() {
-                return Err(Error::Usage(
-                    "a transaction is still open; commit or roll it back first".to_string(),
-                ));
+                return Err(UsageError::OpenTransaction.into());
             }
             // If a transaction could not be rolled back, its pin remains until recovery.
             self.core.check_writable()?;
@@ -345,7 +343,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.background.stop();
         self.pages.end();
-        self.core.fail("the instance has ended".into());
+        self.core.fail(InstanceFailure::Ended);
         // Page writes in flight may need the log until they complete.
         self.core.abandon();
         self.core.log().stop();

@@ -8,7 +8,7 @@ use crate::database::Database;
 use crate::events::{EventKind, ShrinkReport, SpaceEvent, TrimReport};
 use crate::space::SpaceLock;
 use crate::transaction::ReadView;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 impl Instance {
     /// Removes the available pages at the end of the file. Trees first return their large available extents to the
@@ -16,7 +16,7 @@ impl Instance {
     ///
     /// Sessions continue to work. While the file is shortened, sessions wait if they need new pages.
     ///
-    /// Returns [`Error::Usage`] while copies follow the log, [`Error::Backup`] while a backup is running, and an
+    /// Returns [`crate::Error::Usage`] while copies follow the log, [`crate::Error::Backup`] while a backup is running, and an
     /// error if the instance refuses changes.
     #[doc(alias = "JetResizeDatabase")]
     #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
@@ -47,7 +47,7 @@ impl Instance {
     ///
     /// Sessions continue to work. While holes are punched, sessions that need new pages wait.
     ///
-    /// Returns [`Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`Error::Backup`]
+    /// Returns [`crate::Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`crate::Error::Backup`]
     /// while a backup is running, and an error if the instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
@@ -82,27 +82,18 @@ impl Instance {
     ) -> Result<T> {
         if self.options.log.waypoint_latency > 0 {
             // The log that records the release could be lost. In that case, the pages would be in use again.
-            return Err(Error::Usage(
-                "space cannot be returned while the newest log generations could be lost; open the instance \
-                 without a waypoint latency"
-                    .to_string(),
-            ));
+            return Err(UsageError::SpaceWithWaypointLatency.into());
         }
         if self.core.log().has_copies() {
             // A failover continues without the newest generations of this side. These generations may contain the
             // record of the release.
-            return Err(Error::Usage(
-                "space cannot be returned while copies follow the log, because a failover could lose the \
-                 newest generations; return the space before the first copy is made, or after the last copy \
-                 is removed"
-                    .to_string(),
-            ));
+            return Err(UsageError::SpaceWithCopies.into());
         }
         self.core.check_writable()?;
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
         if self.core.database(database.file_id()).is_none_or(|attached| !Arc::ptr_eq(&attached, database)) {
-            return Err(Error::Usage(format!("{} is not attached", database.path().display())));
+            return Err(UsageError::NotAttached(database.path().to_path_buf()).into());
         }
         let released = self.release(database)?;
         let _scan = database.scan.paused();

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::database::Database;
 use crate::session::{CommitMode, Session, SessionNumbers, Table};
 use crate::table::TableDefinition;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// 1 January 1970 as a day number in ESE's numbering.
 const DAYS_TO_1970: f64 = 25_569.0;
@@ -184,11 +184,8 @@ impl StateTable {
 
     fn column(&self, table: &Table, name: &str) -> Result<ColumnId> {
         table.column(name).ok_or_else(|| {
-            let table = &self.definition.name;
-            Error::Usage(format!(
-                "{table} does not have column {name}, because a different engine created it; run without \
-                 stored progress"
-            ))
+            let (table, column) = (self.definition.name.clone(), name.to_string());
+            UsageError::NoStateColumn { table, column }.into()
         })
     }
 }

@@ -33,7 +33,7 @@ use jetcell_vfs::{
     FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file_through,
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 const MAGIC: &str = "jetcell copy 1";
 const EXTENSION: &str = "copy";
@@ -233,10 +233,8 @@ impl CopyRegistration {
 /// Returns [`Error::Usage`] if `id` contains characters other than letters and digits.
 pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {
     let name = FileName::new(format!("{base}-{id}.{extension}"));
-    name.ok().filter(|_| is_id(id)).ok_or_else(|| {
-        let id: String = id.chars().take(80).collect();
-        Error::Usage(format!("{id:?} is not a valid copy identifier; use only letters and digits"))
-    })
+    let valid = name.ok().filter(|_| is_id(id));
+    valid.ok_or_else(|| UsageError::CopyId(id.chars().take(80).collect()).into())
 }
 
 fn is_id(text: &str) -> bool {

@@ -10,7 +10,7 @@ use ese_format::LogPosition;
 use ese_format::checkpoint::Checkpoint;
 
 use crate::core::Core;
-use crate::{Error, Result};
+use crate::{InternalError, Result};
 
 /// Divisor of the checkpoint depth that gives the minimum advance of the checkpoint. Advancing costs a few syncs, so
 /// the checkpoint must advance by at least an eighth of the depth.
@@ -106,9 +106,7 @@ impl Checkpointer {
     /// Writes the checkpoint file.
     pub fn write(&self, core: &Core, position: LogPosition) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
-        checkpoint.set_attachments(&core.attachments()).map_err(|e| {
-            Error::Internal(format!("the checkpoint failed to list the attached databases: {e}"))
-        })?;
+        checkpoint.set_attachments(&core.attachments()).map_err(InternalError::from)?;
         self.file.write(&checkpoint)
     }
 }

@@ -5,7 +5,7 @@ use jetcell_sync::Arc;
 use super::cleanup;
 use crate::core::Core;
 use crate::transaction::{ActiveRollback, Services, Transaction, TransactionHost, UndoEntry};
-use crate::{Error, Result};
+use crate::{Corruption, InternalError, Result};
 
 impl TransactionHost for Core {
     fn services(&self) -> &Arc<Services> {
@@ -13,19 +13,12 @@ impl TransactionHost for Core {
     }
 
     fn undo(&self, entry: &UndoEntry, by: &ActiveRollback) -> Result<()> {
-        let database = self.database(entry.file()).ok_or_else(|| {
-            Error::Internal(
-                "a transaction cannot be rolled back, because its database is no longer attached".to_string(),
-            )
-        })?;
+        let database = self.database(entry.file()).ok_or(InternalError::RollbackOfDetached)?;
         match entry {
             UndoEntry::Node(id, version) => {
                 let root = version.tree.1;
-                let tree = database.trees.find(root, *id)?.ok_or_else(|| Error::Corrupt {
-                    path: database.file.path.clone(),
-                    page: Some(root),
-                    what: format!("page {root}: the tree of a change to roll back does not exist"),
-                })?;
+                let tree = database.trees.find(root, *id)?;
+                let tree = tree.ok_or_else(|| database.file.corrupt(root, Corruption::NoTreeToRollBack))?;
                 tree.undo(version, by)
             }
             UndoEntry::Tree(_, root) => {

@@ -6,7 +6,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_vfs::FileStem;
 
 use crate::log::LogNameFormat;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Minimum size of a log file. A smaller file would have too little space for the largest records.
 const MIN_LOG_FILE: u32 = 64 << 10;
@@ -55,21 +55,18 @@ impl LogOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.waypoint_latency > LogOptions::MAX_WAYPOINT_LATENCY {
-            return Err(Error::Usage(format!(
-                "invalid waypoint latency of {} generations; it must be between 0 and {}",
-                self.waypoint_latency,
-                LogOptions::MAX_WAYPOINT_LATENCY
-            )));
+            return Err(UsageError::WaypointLatency {
+                generations: self.waypoint_latency,
+                max: LogOptions::MAX_WAYPOINT_LATENCY,
+            }
+            .into());
         }
         let size = self.file_size;
         let possible = (MIN_LOG_FILE..=MAX_LOG_FILE).contains(&size);
         if possible && size.is_multiple_of(SEGMENT_BYTES as u32) {
             return Ok(());
         }
-        Err(Error::Usage(format!(
-            "invalid log file size of {size} bytes; the size must be a multiple of {SEGMENT_BYTES} between \
-             {MIN_LOG_FILE} and {MAX_LOG_FILE}"
-        )))
+        Err(UsageError::LogFileSize { bytes: size, min: MIN_LOG_FILE, max: MAX_LOG_FILE }.into())
     }
 }
 

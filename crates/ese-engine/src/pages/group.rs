@@ -31,7 +31,7 @@ use crate::log::RecordBatch;
 use crate::page_misfit::PageMisfit;
 use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
-use crate::{Error, Result};
+use crate::{Error, InternalError, Result};
 
 /// Why an attempt to execute a group was aborted.
 pub(crate) enum GroupAbort {
@@ -161,9 +161,7 @@ impl AtomicGroup {
         let new = self.slot(new)?;
         match self.pages.get_disjoint_mut([page, new]) {
             Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut())),
-            Err(_) => {
-                Err(GroupAbort::Failed(Error::Internal("a page cannot be split into itself".to_string())))
-            }
+            Err(_) => Err(GroupAbort::Failed(InternalError::SplitIntoItself.into())),
         }
     }
 
@@ -335,11 +333,7 @@ impl AtomicGroup {
                 self.records.push(record);
                 Ok(())
             }
-            Err(what) => Err(GroupAbort::Failed(Error::Corrupt {
-                path: self.file.path.clone(),
-                page: Some(page),
-                what: format!("page {page}: {what}"),
-            })),
+            Err(misfit) => Err(GroupAbort::Failed(self.file.corrupt(page, misfit))),
         }
     }
 

@@ -14,7 +14,7 @@ use super::apply::{ApplyResult, empty_page};
 use super::before_image::moving_nodes_image;
 pub(crate) use super::merge_type;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity};
-use crate::Error;
+
 use crate::cache::PageDelta;
 use crate::page_misfit::PageMisfit;
 
@@ -201,11 +201,8 @@ pub(crate) struct LeafMerge<'a> {
 /// Merges a leaf with a neighbour, or removes an empty leaf from the tree.
 pub(crate) fn merge(group: &mut AtomicGroup, shape: &TreeIdentity, what: &LeafMerge<'_>) -> GroupResult<()> {
     let size = group.file.page_size;
-    let path = group.file.path.clone();
-    let misfit = |what_fails: PageMisfit| {
-        let what_fails = format!("merge: {what_fails}");
-        GroupAbort::Failed(Error::Corrupt { path: path.clone(), page: Some(what.page), what: what_fails })
-    };
+    let file = group.file.clone();
+    let misfit = |fault: PageMisfit| GroupAbort::Failed(file.corrupt(what.page, fault));
     let mut records = Vec::with_capacity(what.path.len());
     for (at, change) in what.path.iter().enumerate() {
         let parent = at.checked_sub(1).map(|above| what.path[above].page);

@@ -8,7 +8,7 @@ use ese_format::page::{PageFlags, PageMut};
 
 use super::apply::{ApplyResult, empty_page, entry_of};
 use super::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
-use crate::Error;
+use crate::Corruption;
 use crate::page_misfit::PageMisfit;
 
 /// Builds the destination page of a move. Its checksum and flush type are set when it is written.
@@ -48,14 +48,8 @@ pub(crate) struct LeafMove {
 /// Moves a leaf. Afterwards, its old page is empty and belongs to no tree.
 pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &TreeIdentity, what: &LeafMove) -> GroupResult<()> {
     let size = group.file.page_size;
-    let path = group.file.path.clone();
-    let misfit = |why: String| {
-        GroupAbort::Failed(Error::Corrupt {
-            path: path.clone(),
-            page: Some(what.page),
-            what: format!("move: {why}"),
-        })
-    };
+    let file = group.file.clone();
+    let misfit = |fault: Corruption| GroupAbort::Failed(file.corrupt(what.page, fault));
     group.log_deferred_undo(what.page)?;
     let gap = group.page(what.page)?.free_range();
     let bytes = group.copy_of(what.page)?;
@@ -75,9 +69,8 @@ pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &TreeIdentity, what: &Le
         head: bytes[..gap.start].to_vec(),
         tail: bytes[gap.end..].to_vec(),
     };
-    moved_page(group.new_page(what.destination)?, size, &record)
-        .map_err(|error| misfit(error.to_string()))?;
-    move_pointer(&mut group.page_mut(what.parent)?, &record).map_err(|why| misfit(why.to_string()))?;
+    moved_page(group.new_page(what.destination)?, size, &record).map_err(|e| misfit(e.into()))?;
+    move_pointer(&mut group.page_mut(what.parent)?, &record).map_err(|e| misfit(e.into()))?;
     if let Some(left) = what.left {
         group.links_mut(left)?.set_next(Some(what.destination));
     }

@@ -19,8 +19,9 @@ use ese_format::{PageNumber, PageSize};
 use super::apply::{self, split_type};
 use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity, cut_key};
-use crate::Error;
 use crate::cache::PageDelta;
+use crate::page_misfit::PageMisfit;
+use crate::{Error, InternalError};
 
 /// A node to be inserted into a page that is being split.
 #[derive(Clone, Copy)]
@@ -351,7 +352,7 @@ fn finish(
     if apply::moves_nodes(&record) {
         let page = group.page(target.page)?;
         let image = moving_nodes_image(&page, target.page, size, cut.line..page.node_count());
-        let split_error = |what| Error::Internal(format!("split of page {}: {what}", target.page));
+        let split_error = |misfit| Error::from(InternalError::Split { page: target.page, misfit });
         record.set_before_page(&image.map_err(split_error)?, size);
     }
     group.log_deferred_undo(target.page)?;
@@ -366,14 +367,8 @@ fn finish(
 /// Makes the changes of a split, except for the insert.
 fn change_pages(group: &mut AtomicGroup, target: &SplitPages, record: &Split) -> GroupResult<()> {
     let size = group.file.page_size;
-    let path = group.file.path.clone();
-    let misfit = |what| {
-        GroupAbort::Failed(Error::Corrupt {
-            path: path.clone(),
-            page: Some(target.page),
-            what: format!("split: {what}"),
-        })
-    };
+    let file = group.file.clone();
+    let misfit = |fault: PageMisfit| GroupAbort::Failed(file.corrupt(target.page, fault));
     let (page, new) = group.new_page_and_other(target.page, target.new)?;
     apply::split_new(new, size, &page, record, None).map_err(misfit)?;
     match record.split_type {

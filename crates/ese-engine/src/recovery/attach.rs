@@ -26,7 +26,7 @@ use crate::options::InstanceOptions;
 use crate::storage::{
     DatabaseFile, OpenedFile, check_format, double_write, read_header, repair_shadow, write_header,
 };
-use crate::{Error, FileError, Result};
+use crate::{Corruption, Error, FileError, Result};
 
 /// The log that redo reads.
 pub(super) struct RecoveredLog {
@@ -211,13 +211,8 @@ impl Attacher {
         // with this id may belong to the missing database.
         match self.core.file_in_log(log_id) {
             Some(other) if other.attachment().signature != signature => {
-                let what = format!(
-                    "the log attaches the database with id {log_id}, but at this log position the id \
-                     belongs to {}, so recovery cannot determine which database the following records \
-                     belong to",
-                    other.path.display()
-                );
-                return Err(Error::Corrupt { path, page: None, what });
+                let other = other.path.clone();
+                return Err(Error::corrupt(path, Corruption::DatabaseId { id: log_id, other }));
             }
             Some(_) => return Ok(()),
             None if self.missing.contains_key(&log_id) => return Ok(()),
@@ -259,13 +254,9 @@ impl Attacher {
             return Ok(());
         }
         if self.log.received && clean && own && !has_all && !is_before(&header) {
-            let what = format!(
-                "the database was shut down at log position {}, but the log attaches it in a different \
-                 state at {attached_at}: the file is an older copy, or was changed by another program; use \
-                 the file that belongs to the log",
-                header.consistent_position
-            );
-            return Err(Error::Attachment { path, fault: AttachmentErrorKind::OtherShutdown, what });
+            let (shut_down, attached) = (header.consistent_position, attached_at);
+            let fault = AttachmentErrorKind::OtherShutdown { shut_down, attached };
+            return Err(Error::Attachment { path, fault });
         }
         self.check_logs_present(&path, &header)?;
         self.check_committed(&path, &mut header)?;
@@ -327,13 +318,7 @@ impl Attacher {
         if self.log.received || clean || header.current_full_backup.gen_low == Generation(0) {
             return Ok(());
         }
-        Err(Error::Attachment {
-            path: path.to_path_buf(),
-            fault: AttachmentErrorKind::NotRestored,
-            what: "the database comes from a backup, and its pages were copied at different times; restore \
-                 the backup"
-                .to_string(),
-        })
+        Err(Error::Attachment { path: path.to_path_buf(), fault: AttachmentErrorKind::NotRestored })
     }
 
     /// Returns an error if the log lacks generations that the file needs.
@@ -387,13 +372,8 @@ impl Attacher {
         let io_error = |e: std::io::Error| Error::io(path, &e);
         let file = match vfs.open(path, OpenMode::Write) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Attachment {
-                    path: path.to_path_buf(),
-                    fault: AttachmentErrorKind::Missing,
-                    what: "recovery needs this database, but it does not exist; restore the file, or move \
-                     the logs away to start without it"
-                        .to_string(),
-                });
+                let fault = AttachmentErrorKind::NotFound;
+                return Err(Error::Attachment { path: path.to_path_buf(), fault });
             }
             opened => opened.map_err(io_error)?,
         };
@@ -408,12 +388,8 @@ impl Attacher {
         let (header, copies) = read_header(&*file)?;
         check_format(path, &header, self.options.page_size, self.options.recovery.accept_newer_formats)?;
         if header.signature != signature {
-            return Err(Error::Attachment {
-                path: path.to_path_buf(),
-                fault: AttachmentErrorKind::Missing,
-                what: "the log belongs to a different database; replace the file with the correct database"
-                    .to_string(),
-            });
+            let fault = AttachmentErrorKind::OtherDatabase;
+            return Err(Error::Attachment { path: path.to_path_buf(), fault });
         }
         Ok((file, header, copies))
     }

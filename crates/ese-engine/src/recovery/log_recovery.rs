@@ -19,7 +19,7 @@ use crate::log::{CheckpointFile, LogListener, LogReader, LogStream, LogStreamOpt
 use crate::maintenance::checkpoint::generations_needed;
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
-use crate::{Error, Result};
+use crate::{InternalError, Result};
 
 /// Recovers one log.
 pub(super) struct LogRecovery<'a> {
@@ -200,9 +200,7 @@ impl<'a> LogRecovery<'a> {
                 Ok(()) => Ok(()),
                 Err(stored) => {
                     replay.replay(std::mem::replace(&mut window, ReplayWindow::new(memory)))?;
-                    window.push(stored).map_err(|_| {
-                        Error::Internal("a log record does not fit into an empty window".to_string())
-                    })
+                    window.push(stored).map_err(|_| InternalError::ReplayWindow.into())
                 }
             })?;
             replay.redo.reserved = 0;
@@ -326,9 +324,7 @@ impl<'a> LogRecovery<'a> {
     /// Writes a checkpoint at `position`, listing these attached databases.
     fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
-        checkpoint.set_attachments(attached).map_err(|e| {
-            Error::Internal(format!("the checkpoint failed to list the attached databases: {e}"))
-        })?;
+        checkpoint.set_attachments(attached).map_err(InternalError::from)?;
         self.checkpoint_file.write(&checkpoint)
     }
 

@@ -41,7 +41,7 @@ use crate::core::Core;
 use crate::log::{CheckpointFile, LogListener, LogNames, LogReader, LogStream, LogStreamOptions};
 use crate::maintenance::checkpoint::generations_needed;
 use crate::options::InstanceOptions;
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Minimum number of bytes of memory that redo uses for the log, even if the cache can spare none.
 const MIN_WINDOW_BYTES: usize = 64 << 10;
@@ -153,10 +153,8 @@ fn open_log_with(
 }
 
 fn decode(log: &LogReader, buffered: &BufferedRecord) -> Result<LogRecord> {
-    buffered.record().map_err(|e| Error::Corrupt {
-        path: log.directory().to_path_buf(),
-        page: None,
-        what: format!("log record at {:?}: {e}", buffered.start),
+    buffered.record().map_err(|error| {
+        Error::corrupt(log.directory(), Corruption::LogRecord { position: buffered.start, error })
     })
 }
 

@@ -14,7 +14,7 @@ use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use twox_hash::XxHash3_64;
 
 use crate::log::{LogReader, PositionedRecord};
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Minimum size in bytes of a payload that is stored separately. Shorter payloads stay in their records.
 const MIN_PAYLOAD_BYTES: usize = 128;
@@ -115,11 +115,7 @@ impl Payloads {
             *place = std::mem::take(payload);
             return Ok(());
         }
-        Err(Error::Corrupt {
-            path: log.directory().to_path_buf(),
-            page: None,
-            what: format!("log record at {:?} changed after recovery first read it", buffered.start),
-        })
+        Err(Error::corrupt(log.directory(), Corruption::ChangedLogRecord(buffered.start)))
     }
 }
 

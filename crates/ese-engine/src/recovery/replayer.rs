@@ -37,7 +37,7 @@ use crate::maintenance::checkpoint::Checkpointer;
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::storage::CheckpointPin;
-use crate::{Error, Result};
+use crate::{Corruption, Error, InternalError, Result};
 
 /// Divisor of the cache size that gives the memory for the log during replay.
 const LOG_SHARE_OF_CACHE: usize = 8;
@@ -138,11 +138,8 @@ impl Replayer {
         let header = reader.header_at(first)?;
         let page_size = match header.database_page_size {
             0 => PageSize::KIB_4,
-            size => PageSize::new(u32::from(size)).ok_or_else(|| Error::Corrupt {
-                path: first.to_path_buf(),
-                page: None,
-                what: format!("its header refers to databases with pages of {size} bytes"),
-            })?,
+            size => PageSize::new(u32::from(size))
+                .ok_or_else(|| Error::corrupt(first, Corruption::LogPageSize(size)))?,
         };
         let mut options = options.page_size(page_size);
         options.recovery.accept_newer_formats = true;
@@ -327,9 +324,7 @@ impl Replayer {
                 Ok(()) => Ok(()),
                 Err(stored) => {
                     replay.replay(std::mem::replace(&mut window, ReplayWindow::new(limit)))?;
-                    window.push(stored).map_err(|_| {
-                        Error::Internal("a log record does not fit into an empty window".to_string())
-                    })
+                    window.push(stored).map_err(|_| InternalError::ReplayWindow.into())
                 }
             }
         })?;

@@ -6,7 +6,7 @@ use ese_format::PageSize;
 use jetcell_sync::Arc;
 
 use crate::task::{MaintenanceThrottle, MaintenanceTurn, MaintenanceWindow, TaskSchedule};
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Size in bytes of one read in Exchange 2013.
 pub const EXTENT_BYTES: usize = 256 << 10;
@@ -60,13 +60,10 @@ impl ScanOptions {
     /// Checks the settings.
     ///
     /// # Errors
-    /// Returns [`Error::Usage`] if a setting is invalid.
+    /// Returns [`crate::Error::Usage`] if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         if !BATCH_BYTES.contains(&self.batch_bytes) {
-            return Err(Error::Usage(format!(
-                "invalid read size of {} bytes; it must be between 65,536 (64 KiB) and 16,777,216 (16 MiB)",
-                self.batch_bytes
-            )));
+            return Err(UsageError::ReadSize(self.batch_bytes).into());
         }
         self.throttle.check()
     }

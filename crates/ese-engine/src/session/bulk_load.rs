@@ -6,6 +6,7 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::session::{CommitMode, Session};
+use crate::btree::DENSITIES;
 use crate::bulk::BulkWriteOptions;
 use crate::cache::LoadBuffers;
 use crate::database::Database;
@@ -13,7 +14,7 @@ use crate::error::BackupErrorKind;
 use crate::storage::DatabaseFile;
 use crate::table::{LoadSettings, TableDefinition, TableLoad};
 use crate::transaction::Services;
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Settings for a bulk load.
 #[derive(Clone, Debug)]
@@ -183,12 +184,8 @@ impl RunningLoad {
         services.bulk_loads.fetch_add(1, Ordering::SeqCst);
         let running = RunningLoad(services);
         if running.0.backup_running.load(Ordering::SeqCst) {
-            Err(Error::Backup {
-                fault: BackupErrorKind::Running,
-                what: "a backup of the instance is running and would contain only part of the load; wait \
-                 for the backup, or stop it"
-                    .to_string(),
-            })
+            // The backup would contain only part of the load.
+            Err(BackupErrorKind::Running.into())
         } else {
             Ok(running)
         }
@@ -209,13 +206,10 @@ impl<'s> LoadTransaction<'s> {
     ) -> Result<LoadTransaction<'s>> {
         session.check_same_instance(db)?;
         if session.level() > 0 {
-            return Err(Error::Usage(
-                "a bulk load is a separate transaction; commit or roll back the current transaction first"
-                    .to_string(),
-            ));
+            return Err(UsageError::LoadInTransaction.into());
         }
-        if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
-            return Err(Error::Usage("the density of a bulk load must be between 20 and 100 %".to_string()));
+        if let Some(density) = options.density.filter(|percent| !DENSITIES.contains(percent)) {
+            return Err(UsageError::Density(density).into());
         }
         let running = RunningLoad::begin(session.active.services().clone())?;
         // A scan that zeroes deleted data would otherwise change pages before they are durable.

@@ -8,7 +8,7 @@ use super::session_number::SessionNumber;
 use crate::database::Database;
 use crate::table::{self, IndexDefinition, TableDefinition, rows};
 use crate::transaction::{ActiveTransaction, ReadView, TransactionHost};
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// How durable a commit must be before it returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl Session {
     ///
     /// After an error, the level is still open and partly undone, and changes and commits are refused. The rollback
     /// may be repeated, for example once a page can be read again. If the session is dropped in this state, it
-    /// repeats the rollback once. If that fails too, the instance refuses further changes ([`Error::ReadOnly`]), but
+    /// repeats the rollback once. If that fails too, the instance refuses further changes ([`crate::Error::ReadOnly`]), but
     /// reads still work. The next [`Instance::open`](crate::Instance::open) then rolls the transaction back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
@@ -158,7 +158,7 @@ impl Session {
         if Arc::ptr_eq(&db.trees.versions, &self.active.services().versions) {
             Ok(())
         } else {
-            Err(Error::Usage(format!("{} belongs to another instance", db.path().display())))
+            Err(UsageError::OtherInstance(db.path().to_path_buf()).into())
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::key::{KeyPart, normalise};
-use ese_format::record::{ColumnId, Record, Value};
+use ese_format::record::{ColumnId, Record, RecordError, Value};
 use jetcell_sync::Arc;
 
 use super::session::{Session, SessionId};
@@ -10,7 +10,7 @@ use crate::btree::{Bookmark, SeekRelation, TreeCursor};
 use crate::database::Database;
 use crate::table::{TableState, rows};
 use crate::transaction::{ActiveTransaction, ReadView};
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// A table that is open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
 ///
@@ -66,10 +66,7 @@ impl Table {
     /// that opened the table may see the definition, and `row` is that session's version of the current record.
     fn check(&self, s: &Session) -> Result<()> {
         if s.id() != self.session {
-            let name = &self.state.schema.name;
-            return Err(Error::Usage(format!(
-                "table {name:?} is open in another session; open it in this session"
-            )));
+            return Err(UsageError::OtherSession(self.state.schema.name.clone()).into());
         }
         self.state.check()
     }
@@ -93,7 +90,7 @@ impl Table {
             Some(_) if self.state.schema.primary_index().is_some_and(has_name) => None,
             Some(name) => {
                 let at = self.state.indexes.iter().position(|entry| has_name(&entry.index));
-                Some(at.ok_or_else(|| Error::Usage(format!("index {name:?} does not exist")))?)
+                Some(at.ok_or_else(|| UsageError::NoIndex(name.to_string()))?)
             }
         };
         let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);
@@ -225,7 +222,7 @@ impl Table {
 
     fn value(&self, view: &ReadView, id: ColumnId) -> Result<Value> {
         let column = self.state.schema.column(id);
-        let column = column.ok_or_else(|| Error::Usage(format!("the table does not have column {id}")))?;
+        let column = column.ok_or(UsageError::Record(RecordError::UnknownColumn(id)))?;
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
@@ -292,20 +289,18 @@ impl Table {
             None => self.state.schema.primary_index(),
         };
         let Some(index) = index else {
-            return Err(Error::Usage(
-                "the table does not have a primary index, which is needed for a seek".to_string(),
-            ));
+            return Err(UsageError::NoPrimaryIndex.into());
         };
         if values.len() > index.segments.len() {
-            return Err(Error::Usage(format!("index {:?} has {} columns", index.name, index.segments.len())));
+            let columns = index.segments.len();
+            return Err(UsageError::TooManyValues { index: index.name.clone(), columns }.into());
         }
-        let usage = |e: &dyn std::error::Error| Error::Usage(format!("index {:?}: {e}", index.name));
+        let value_error = |error| UsageError::IndexValue { index: index.name.clone(), error };
         let mut raw = Vec::new();
         for (segment, value) in index.segments.iter().zip(values) {
             let column = self.state.schema.column(segment.column);
-            let column =
-                column.ok_or_else(|| Error::Usage(format!("column {} does not exist", segment.column)))?;
-            raw.push((column, value.encode(column).map_err(|e| usage(&e))?, segment.descending));
+            let column = column.ok_or(UsageError::Record(RecordError::UnknownColumn(segment.column)))?;
+            raw.push((column, value.encode(column).map_err(value_error)?, segment.descending));
         }
         let parts: Vec<KeyPart<'_>> = raw
             .iter()
@@ -315,7 +310,8 @@ impl Table {
                 descending: *descending,
             })
             .collect();
-        Ok(normalise(&parts, index.key_limits(), index.flags).map_err(|e| usage(&e))?.bytes)
+        let key_error = |error| UsageError::IndexKey { index: index.name.clone(), error };
+        Ok(normalise(&parts, index.key_limits(), index.flags).map_err(key_error)?.bytes)
     }
 }
 

@@ -11,7 +11,7 @@ use super::extents::{self, ExtentLocation};
 use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TREE_KIND, TreeIdentity, group};
 use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
-use crate::{Error, Result};
+use crate::{Corruption, InternalError, Result, UsageError};
 
 /// A tree and its two space trees.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +67,7 @@ impl<'a> SpaceLock<'a> {
     pub(super) fn header(&self, root: PageNumber) -> Result<(TreeIdentity, SpaceHeader)> {
         let latch = self.file.pin(root)?.into_read();
         let page = Page::new(&latch, self.file.page_size);
-        let header = SpaceHeader::decode(page.external_header()).map_err(|e| Error::Corrupt {
-            path: self.file.path.clone(),
-            page: Some(root),
-            what: format!("page {root}: {e}"),
-        })?;
+        let header = SpaceHeader::decode(page.external_header()).map_err(|e| self.file.corrupt(root, e))?;
         Ok((TreeIdentity { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
@@ -93,11 +89,7 @@ impl<'a> SpaceLock<'a> {
     /// Allocates the lowest available page. The caller must call [`SpaceLock::prepare`] first.
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> GroupResult<PageNumber> {
         take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
-            GroupAbort::Failed(Error::Corrupt {
-                path: self.file.path.clone(),
-                page: Some(trees.available.root),
-                what: "prepared pages are missing from the available-extent tree".to_string(),
-            })
+            GroupAbort::Failed(self.file.corrupt(trees.available.root, Corruption::NoPreparedPages))
         })
     }
 
@@ -260,13 +252,7 @@ impl<'a> SpaceLock<'a> {
         let mut spare = |_: &mut AtomicGroup| {
             let page = left.first();
             left.count -= 1;
-            if left.count == 0 {
-                Err(GroupAbort::Failed(Error::Internal(
-                    "an extent has no free pages left after splits of the owned-extent tree".into(),
-                )))
-            } else {
-                Ok(page)
-            }
+            if left.count == 0 { Err(GroupAbort::Failed(InternalError::UsedExtent.into())) } else { Ok(page) }
         };
         extents::insert(group, &trees.owned, merged, &mut spare)?;
         Ok(left)
@@ -296,9 +282,8 @@ impl<'a> SpaceLock<'a> {
         let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
         let step = self.file.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
-        let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
-            Error::Usage(format!("{}: the database has reached its maximum size", self.file.path.display()))
-        })?;
+        let last = owned.checked_add(count).and_then(PageNumber::new);
+        let last = last.ok_or_else(|| UsageError::DatabaseFull(self.file.path.clone()))?;
         self.file.grow_file(last)?;
         group::run(self.file, false, |group| {
             let database = DatabaseIdInLog(self.file.log_id);

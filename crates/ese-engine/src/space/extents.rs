@@ -12,7 +12,7 @@ use jetcell_sync::Arc;
 use crate::pages::split::{self, IncomingNode, SplitInsert};
 use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::storage::DatabaseFile;
-use crate::{Error, Result};
+use crate::{Corruption, Result};
 
 /// Maximum depth of a space tree.
 const MAX_DEPTH: usize = 12;
@@ -25,16 +25,8 @@ pub(crate) struct ExtentLocation {
     pub extent: Extent,
 }
 
-fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> GroupAbort {
-    GroupAbort::Failed(corrupt(&group.file, page, what))
-}
-
-fn corrupt(file: &DatabaseFile, page: PageNumber, what: &str) -> Error {
-    Error::Corrupt {
-        path: file.path.clone(),
-        page: Some(page),
-        what: format!("page {page}: space tree: {what}"),
-    }
+fn damaged(group: &AtomicGroup, page: PageNumber, fault: Corruption) -> GroupAbort {
+    GroupAbort::Failed(group.file.corrupt(page, fault))
 }
 
 /// Returns the pages from the root to the leaf for the extent key.
@@ -49,7 +41,7 @@ fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult
         let child = page.child_for(key).map(|(_, child)| child);
         let child = child
             .filter(|_| path.len() < MAX_DEPTH)
-            .ok_or_else(|| damaged(group, at, "the page does not have a child for an extent"))?;
+            .ok_or_else(|| damaged(group, at, Corruption::NoChild))?;
         path.push(child);
     }
 }
@@ -76,9 +68,9 @@ pub(crate) fn search(
             return search_leaves(file, at, key, wanted);
         }
         let child = page.child_for(&bytes).map(|(_, child)| child);
-        at = child.ok_or_else(|| corrupt(file, at, "the page does not have a child for an extent"))?;
+        at = child.ok_or_else(|| file.corrupt(at, Corruption::NoChild))?;
     }
-    Err(corrupt(file, at, "the tree is too deep"))
+    Err(file.corrupt(at, Corruption::TooDeep))
 }
 
 /// Continues [`search`] at a leaf.
@@ -96,7 +88,7 @@ fn search_leaves(
             let Some(extent) = extent_at(&page, line) else { continue };
             // A lower extent means that the links are damaged and form a cycle.
             if extent.last < least {
-                return Err(corrupt(file, at, "extents are not in order"));
+                return Err(file.corrupt(at, Corruption::ExtentOrder));
             }
             least = extent.last;
             if wanted(&extent) {
@@ -154,7 +146,7 @@ pub(crate) fn at(
     extent: Extent,
 ) -> GroupResult<ExtentLocation> {
     let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
-    found.ok_or_else(|| damaged(group, tree.root, "an extent that was found no longer exists"))
+    found.ok_or_else(|| damaged(group, tree.root, Corruption::NoExtent))
 }
 
 /// Removes an extent. If it is the only node of its leaf, the node is flagged as deleted instead, because the leaf
@@ -200,7 +192,7 @@ pub(crate) fn insert(
             // A node with the same key that is flagged as deleted is replaced. The leaf may be empty temporarily
             // within the group.
             if extent_at(&page, line).is_some() {
-                return Err(damaged(group, leaf, "the extent already exists"));
+                return Err(damaged(group, leaf, Corruption::DuplicateExtent));
             }
             group.delete(tree, leaf, line)?;
             return group.insert(tree, leaf, line, &key, &data);
@@ -236,7 +228,7 @@ fn make_room(
     let page = group.page(at)?;
     let incoming = incoming.map(|new| IncomingNode { line: page.lower_bound(new.key).0, ..new });
     let cut = split::choose_cut(tree, &page, size, incoming)
-        .ok_or_else(|| damaged(group, at, "the page cannot be split"))?;
+        .ok_or_else(|| damaged(group, at, Corruption::UnsplittablePage))?;
     let parent = path[level - 1];
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));

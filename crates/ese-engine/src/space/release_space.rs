@@ -14,7 +14,7 @@ use super::settled_extents::take_part;
 use crate::log::RecordBatch;
 use crate::pages::{AtomicGroup, GroupAbort, GroupResult, group};
 use crate::storage::ReleasedRanges;
-use crate::{Error, Result};
+use crate::{Corruption, InternalError, Result};
 
 /// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Windows file systems use
 /// holes of this size.
@@ -91,7 +91,7 @@ impl SpaceLock<'_> {
         extent: Extent,
         fits: &mut bool,
     ) -> GroupResult<()> {
-        let no_room = || GroupAbort::Failed(Error::Internal("a leaf of owned extents is full".to_string()));
+        let no_room = || GroupAbort::Failed(InternalError::FullExtentLeaf.into());
         for owner in owners {
             let found = extents::find(group, &owner.owned, extent.last, |_| true)?;
             let found = found
@@ -152,11 +152,7 @@ impl SpaceLock<'_> {
         owned: &[Extent],
     ) -> GroupResult<PageNumber> {
         let Some(end) = owned.last() else {
-            return Err(GroupAbort::Failed(Error::Corrupt {
-                path: self.file.path.clone(),
-                page: Some(system.owned.root),
-                what: "the database does not own any pages".to_string(),
-            }));
+            return Err(GroupAbort::Failed(self.file.corrupt(system.owned.root, Corruption::NoOwnedPages)));
         };
         let available = extents::ending_at(group, &system.available, end.last)?;
         let last = available.and_then(|found| PageNumber::new(found.extent.first().get() - 1));

@@ -6,7 +6,7 @@ use ese_format::space::Extent;
 use super::allocate::{FIRST, SpaceLock, SpaceTrees};
 use super::extents::{self, ExtentLocation};
 use crate::pages::{AtomicGroup, GroupResult, TreeIdentity, group};
-use crate::{Error, Result};
+use crate::{InternalError, Result};
 
 impl SpaceLock<'_> {
     /// Adds an extent of at most `pages` settled pages to the tree. Only the owner will read or write settled pages
@@ -74,7 +74,7 @@ impl SpaceLock<'_> {
         }
         match owners.pop() {
             Some(system) if !owners.is_empty() => Ok((owners, system)),
-            _ => Err(Error::Internal("the database root does not accept extents".to_string())),
+            _ => Err(InternalError::RootExtents.into()),
         }
     }
 

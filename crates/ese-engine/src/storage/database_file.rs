@@ -27,7 +27,7 @@ use super::write_guard::{DoubleWriteGuard, HeaderGenerations, WriteGuard};
 use crate::cache::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::events::{EventKind, EventReporter};
 use crate::log::{LogStream, TransactionNumbers};
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Minimum number of pages by which a file grows.
 const MIN_EXTENSION: u32 = 16;
@@ -185,6 +185,11 @@ impl DatabaseFile {
     /// Records that ids up to this one are in use. Called by recovery.
     pub(crate) fn advance_tree_id_to(&self, id: TreeId) {
         self.last_tree.fetch_max(id.0, Ordering::AcqRel);
+    }
+
+    /// Returns the error for damage in a page.
+    pub(crate) fn corrupt(&self, page: PageNumber, fault: impl Into<Corruption>) -> Error {
+        Error::Corrupt { path: self.path.clone(), page: Some(page), fault: fault.into() }
     }
 
     pub(crate) fn page_key(&self, page: PageNumber) -> PageKey {

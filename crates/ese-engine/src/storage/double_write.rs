@@ -92,7 +92,7 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 /// Returns the paths of the side file and of a side file left by an earlier version, if they exist. Files that have
 /// these names but are not side files are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
-    let magic = |path: &Path| {
+    let magic = |path: &Path| -> Result<_> {
         let io_error = |e: std::io::Error| Error::io(path, &e);
         let file = match vfs.open(path, OpenMode::Read) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),

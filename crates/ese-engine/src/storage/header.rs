@@ -7,7 +7,7 @@ use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
 use jetcell_vfs::{File, IoBuffer, IoReason};
 
 use crate::file_error::{FileError, NEWEST_UPDATE};
-use crate::{Error, InstanceFailure, Result};
+use crate::{Error, FailedOperation, InstanceFailure, Result};
 
 /// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
@@ -27,7 +27,7 @@ fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Res
     let mut page = IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
     let header_error = |e: std::io::Error| {
-        Error::ReadOnly(InstanceFailure::io(file.path(), &e).context("failed to write the header"))
+        Error::ReadOnly(InstanceFailure::io(file.path(), &e).during(FailedOperation::WriteHeader))
     };
     file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(header_error)?;
     file.sync(IoReason::DatabaseHeader).map_err(header_error)
@@ -52,7 +52,7 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
         HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
             file_error(FileError::NotADatabase)
         }
-        other => Error::Corrupt { path: path.clone(), page: None, what: other.to_string() },
+        other => Error::corrupt(&path, other),
     })
 }
 

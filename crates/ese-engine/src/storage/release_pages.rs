@@ -10,7 +10,7 @@ use ese_format::{LogPosition, LogTime, PageNumber};
 use jetcell_vfs::IoReason;
 
 use super::DatabaseFile;
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Pages that are returned to the file system.
 #[derive(Clone, Debug)]
@@ -113,10 +113,7 @@ impl DatabaseFile {
     /// Fails if the file system cannot punch holes. Does not change the file.
     pub(crate) fn check_holes(&self) -> Result<()> {
         let hole_error = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::Unsupported => Error::Usage(format!(
-                "{}: the file system does not support hole punching, so the file cannot be trimmed",
-                self.path.display()
-            )),
+            std::io::ErrorKind::Unsupported => UsageError::NoHolePunching(self.path.clone()).into(),
             _ => Error::io(&self.path, &e),
         };
         let end = self.file.len().map_err(hole_error)?;

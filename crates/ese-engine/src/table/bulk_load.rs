@@ -11,11 +11,10 @@ use smallvec::SmallVec;
 
 use super::TableState;
 use super::rows::{new_record, new_values};
-use super::state::usage;
 use crate::btree::Tree;
 use crate::bulk::{BuiltTree, BulkWriteOptions, NodeSorter, TreeBuilder, link};
 use crate::storage::DatabaseFile;
-use crate::{Error, Result};
+use crate::{Error, InternalError, Result, UsageError};
 
 /// Settings for a load: memory, writes, and density.
 #[derive(Clone)]
@@ -63,17 +62,17 @@ impl RowKeys {
         self.ends.clear();
         match schema.primary_index() {
             Some(index) => {
-                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?;
+                self.keys.push_index_keys(schema, index, record, &mut source).map_err(UsageError::from)?;
             }
             None => self.keys.push(&state.next_row()?),
         }
         if self.keys.is_empty() {
-            return Err(usage(&KeyError::NullNotAllowed));
+            return Err(UsageError::Key(KeyError::NullNotAllowed).into());
         }
         self.ends.push(self.keys.len());
         for entry in &state.indexes {
             let pushed = self.keys.push_index_keys(schema, &entry.index, record, &mut source);
-            pushed.map_err(|e| usage(&e))?;
+            pushed.map_err(UsageError::from)?;
             self.ends.push(self.keys.len());
         }
         Ok(())
@@ -105,11 +104,10 @@ impl<'v> RowLongValues<'v> {
     /// Assigns a number to a value. Its nodes are added together with the record.
     fn store(&mut self, state: &TableState, value: Cow<'v, [u8]>) -> Result<LongValueId> {
         if value.len() > i32::MAX as usize {
-            return Err(Error::Usage("the value is too long; the maximum is 2147483647 bytes".to_string()));
+            return Err(UsageError::LongValueTooLong.into());
         }
         let tree = state.long_values.get();
-        let tree =
-            tree.ok_or_else(|| Error::Internal("the table does not have a long-value tree".to_string()))?;
+        let tree = tree.ok_or(InternalError::NoLongValueTree)?;
         let id = state.next_long_value(tree)?;
         self.0.push((id, value));
         Ok(id)

@@ -10,7 +10,7 @@ use super::{IndexDefinition, OpenTables, SMALL_TREE, TableDefinition, TableState
 use crate::btree::{OpenTrees, Tree};
 use crate::catalog::SYSTEM_ROOT;
 use crate::transaction::ActiveTransaction;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Creates a table with its indexes. Returns its tree.
 pub(crate) fn create_table(
@@ -23,7 +23,7 @@ pub(crate) fn create_table(
     let _changing = system.changing.lock();
     session.statement(true, |session| {
         if system.find(&session.view(), &definition.name)?.is_some() {
-            return Err(Error::Usage(format!("table {:?} already exists", definition.name)));
+            return Err(UsageError::TableExists(definition.name.clone()).into());
         }
         let tree =
             trees.create_tree(session.changes()?, SYSTEM_ROOT, PageFlags::empty(), definition.pages)?;
@@ -67,13 +67,12 @@ pub(crate) fn create_index(
     let _changing = system.changing.lock();
     let changed = session.statement(true, |session| {
         let view = session.view();
-        let own_transaction =
-            view.own.clone().ok_or_else(|| Error::Usage("no transaction is active".to_string()))?;
+        let own_transaction = view.own.clone().ok_or(UsageError::NoTransaction)?;
         session.services().check_writable()?;
         let state = tables.open(session.services(), &view, table)?;
         let mut index = definition.index(&state.schema, trees.file.page_size)?;
         if index.is_primary() {
-            return Err(Error::Usage("create the primary index together with its table".to_string()));
+            return Err(UsageError::LaterPrimaryIndex.into());
         }
         tables.begin_change(state.schema.tree, &own_transaction)?;
         let tree = index_tree(session, trees, &state.tree, &index)?;

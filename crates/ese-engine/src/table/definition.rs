@@ -6,7 +6,7 @@ use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, la
 use ese_format::{PageNumber, PageSize, TreeId};
 
 use crate::btree::DENSITIES;
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Definition of a table to create.
 #[derive(Clone, Debug, Default)]
@@ -110,12 +110,7 @@ impl TableDefinition {
         schema.separate_from = self.separate_from;
         if let Some(density) = self.density {
             if !DENSITIES.contains(&density) {
-                return Err(Error::Usage(format!(
-                    "table {:?}: invalid density {density} %; it must be between {} and {} %",
-                    self.name,
-                    DENSITIES.start(),
-                    DENSITIES.end()
-                )));
+                return Err(UsageError::Density(density).into());
             }
             schema.density = density;
         }
@@ -127,15 +122,12 @@ impl TableDefinition {
         }
         layout_fixed_columns(&mut schema.columns);
         if self.columns.iter().filter(|one| one.flags.contains(ColumnFlags::AUTO_INCREMENT)).count() > 1 {
-            return Err(Error::Usage("a table can have at most one auto-increment column".to_string()));
+            return Err(UsageError::SeveralAutoIncrements.into());
         }
         for index in &self.indexes {
             let index = index.index(&schema, size)?;
             if index.is_primary() && schema.primary_index().is_some() {
-                return Err(Error::Usage(format!(
-                    "table {:?}: a table can have at most one primary index",
-                    self.name
-                )));
+                return Err(UsageError::SeveralPrimaryIndexes(self.name.clone()).into());
             }
             schema.indexes.push(index);
         }
@@ -159,21 +151,20 @@ impl ColumnDefinition {
             ColumnType::Binary | ColumnType::Text if self.size == 0 => MAX_SHORT_VALUE,
             _ => self.size,
         };
-        let usage = |what: &str| Error::Usage(format!("column {:?}: {what}", self.name));
         if self.kind.fixed_size().is_none() && !self.kind.is_long() && size > MAX_SHORT_VALUE {
-            return Err(usage("a column of more than 255 bytes must have a long type"));
+            return Err(UsageError::ShortType(self.name.clone()).into());
         }
         let counts = matches!(self.kind, ColumnType::Long | ColumnType::LongLong | ColumnType::UnsignedLong);
         if self.flags.contains(ColumnFlags::AUTO_INCREMENT) && (!counts || sparse) {
-            return Err(usage("a column of this type cannot be an auto-increment column"));
+            return Err(UsageError::AutoIncrementType(self.name.clone()).into());
         }
         if self.kind.is_text()
             && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page)
         {
-            return Err(usage("the code page of text must be 1200, 1252 or 20127"));
+            return Err(UsageError::TextCodePage(self.name.clone()).into());
         }
         let mut column = Column::new(*place, &self.name, self.kind, size);
-        *place = place.checked_add(1).ok_or_else(|| usage("the table has too many columns"))?;
+        *place = place.checked_add(1).ok_or_else(|| UsageError::TooManyColumns(self.name.clone()))?;
         column.flags = self.flags;
         column.flags.set(ColumnFlags::HAS_DEFAULT, self.default.is_some());
         column.code_page = self.code_page;
@@ -182,7 +173,7 @@ impl ColumnDefinition {
             value.len() > MAX_SHORT_VALUE as usize
                 || self.kind.fixed_size().is_some_and(|size| size != value.len())
         }) {
-            return Err(usage("the length of the default value does not match the type of the column"));
+            return Err(UsageError::DefaultLength(self.name.clone()).into());
         }
         Ok(column)
     }
@@ -192,21 +183,22 @@ impl IndexDefinition {
     /// Returns the index. Its tree is not assigned yet.
     pub(crate) fn index(&self, table: &TableSchema, size: PageSize) -> Result<Index> {
         check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
-        let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));
         if self.columns.is_empty() || self.columns.len() > MAX_SEGMENTS {
-            return Err(usage(format!("an index must have between 1 and {MAX_SEGMENTS} columns")));
+            return Err(UsageError::IndexColumns(self.name.clone()).into());
         }
         let mut flags =
             if self.primary { IndexFlags::DEFAULT_PRIMARY } else { IndexFlags::DEFAULT_SECONDARY };
         flags.set(IndexFlags::UNIQUE, self.unique || self.primary);
         let mut columns = Vec::new();
         for (name, descending) in &self.columns {
-            let column =
-                table.column_named(name).ok_or_else(|| usage(format!("column {name:?} does not exist")))?;
+            let place = || (self.name.clone(), name.clone());
+            let Some(column) = table.column_named(name) else {
+                let (index, column) = place();
+                return Err(UsageError::NoIndexColumn { index, column }.into());
+            };
             if column.kind.is_text() && column.code_page == CodePage::UNICODE {
-                return Err(usage(format!(
-                    "sorting Unicode text ({name:?}) requires the Windows sort tables"
-                )));
+                let (index, column) = place();
+                return Err(UsageError::SortTables { index, column }.into());
             }
             if column.flags.contains(ColumnFlags::MULTI_VALUED) {
                 flags |= IndexFlags::MULTI_VALUED;
@@ -229,13 +221,10 @@ impl IndexDefinition {
 fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a str>) -> Result<()> {
     let bad = |c: char| !c.is_ascii() || c.is_ascii_control() || "!.[]`".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || name.contains(bad) || name.starts_with(' ') {
-        return Err(Error::Usage(format!(
-            "{name:?} is not a valid name; names must have between 1 and 64 ASCII characters without ! . [ \
-             ] `"
-        )));
+        return Err(UsageError::Name(name.to_string()).into());
     }
     if others.any(|other| other.eq_ignore_ascii_case(name)) {
-        return Err(Error::Usage(format!("{name:?} is specified more than once")));
+        return Err(UsageError::DuplicateName(name.to_string()).into());
     }
     Ok(())
 }

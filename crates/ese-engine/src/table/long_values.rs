@@ -11,7 +11,7 @@ use ese_format::page::PageFlags;
 use super::{SMALL_TREE, TableState};
 use crate::btree::Tree;
 use crate::transaction::{ActiveTransaction, FIRST_OWN_PROCID, ReadView};
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result, UsageError};
 
 /// Stores a value under a new number.
 pub(super) fn store(
@@ -21,8 +21,7 @@ pub(super) fn store(
 ) -> Result<LongValueId> {
     let tree = long_value_tree(session, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
-    let size = size
-        .ok_or_else(|| Error::Usage("the value is too long; the maximum is 2147483647 bytes".to_string()))?;
+    let size = size.ok_or(UsageError::LongValueTooLong)?;
     let id = state.next_long_value(&tree)?;
     tree.insert(session.changes()?, &id.root_key(), &LongValueRoot::new(size).encode())?;
     let chunk_size = state.schema.chunk_size(tree.file.page_size);
@@ -38,7 +37,7 @@ pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: 
     let tree = tree(state)?;
     let root = root(tree, view, id)?;
     if root.is_encrypted() {
-        return Err(Error::Usage("encrypted long values are not supported".to_string()));
+        return Err(UsageError::EncryptedLongValue.into());
     }
     let mut value = Vec::new();
     while value.len() < limit.min(root.size as usize) {
@@ -50,10 +49,10 @@ pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: 
         match appended {
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                return Err(tree.damaged(tree.root, format_args!("{id:?} at {offset}: {error}")));
+                return Err(tree.file.corrupt(tree.root, Corruption::Chunk { id, offset, error }));
             }
             None => {
-                return Err(tree.damaged(tree.root, format_args!("{id:?} does not have a chunk at {offset}")));
+                return Err(tree.file.corrupt(tree.root, Corruption::NoChunk { id, offset }));
             }
         }
     }
@@ -74,9 +73,7 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     for offset in (0..root.size).step_by(chunk_size as usize) {
         tree.flag_delete(session.changes()?, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(
             |e| match e {
-                Error::RecordNotFound => {
-                    tree.damaged(tree.root, format_args!("{id:?} does not have a chunk at {offset}"))
-                }
+                Error::RecordNotFound => tree.file.corrupt(tree.root, Corruption::NoChunk { id, offset }),
                 other => other,
             },
         )?;
@@ -118,15 +115,13 @@ fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Ar
 }
 
 fn tree(state: &TableState) -> Result<&Arc<Tree>> {
-    state.long_values.get().ok_or_else(|| {
-        state.tree.damaged(
-            state.tree.root,
-            "a record refers to a long value, but the table does not have a long-value tree",
-        )
-    })
+    state
+        .long_values
+        .get()
+        .ok_or_else(|| state.tree.file.corrupt(state.tree.root, Corruption::NoLongValueTree))
 }
 
 fn root(tree: &Tree, view: &ReadView, id: LongValueId) -> Result<LongValueRoot> {
     let root = tree.get(view, &id.root_key(), LongValueRoot::decode)?.flatten();
-    root.ok_or_else(|| tree.damaged(tree.root, format_args!("{id:?} does not have a root")))
+    root.ok_or_else(|| tree.file.corrupt(tree.root, Corruption::NoLongValueRoot(id)))
 }

@@ -15,7 +15,7 @@ use jetcell_sync::Mutex;
 use super::TableState;
 use crate::catalog::SystemTables;
 use crate::transaction::{CommitNumber, ReadView, Services, Transaction};
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// The tables in use in one database. ESE: the hash of `FCB`s.
 pub(crate) struct OpenTables {
@@ -107,10 +107,7 @@ impl OpenTables {
         let Some(entry) = tables.get_mut(&id) else { return Ok(()) };
         // One reference belongs to the entry, the other to the caller.
         if Arc::strong_count(&entry.state) > 2 {
-            return Err(Error::Usage(format!(
-                "table {:?} is open; close it before changing its definition",
-                entry.state.schema.name
-            )));
+            return Err(UsageError::TableOpen(entry.state.schema.name.clone()).into());
         }
         if let Some(number) = entry.altered_by.as_ref().and_then(|by| by.committed()) {
             entry.altered_in = number;

@@ -16,10 +16,10 @@ use ese_format::record::{
 
 use super::long_values;
 use super::separation::{RawValue, RawValues, build, build_whole};
-use super::state::{TableState, usage};
+use super::state::TableState;
 use crate::btree::{Bookmark, DescentTarget, Tree, TreeCursor};
 use crate::transaction::{ActiveTransaction, ReadView};
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result, UsageError};
 
 /// Inserts a record. Returns its bookmark.
 pub(crate) fn insert(
@@ -43,7 +43,7 @@ pub(crate) fn insert(
             let key = match state.schema.primary_index() {
                 Some(index) => {
                     let key = primary_key(&state.schema, index, &record, &mut source(state, &view, index));
-                    key.map_err(|e| usage(&e))?.bytes
+                    key.map_err(UsageError::from)?.bytes
                 }
                 None => state.next_row()?.to_vec(),
             };
@@ -70,7 +70,7 @@ pub(super) fn new_values<'t>(
     let chosen = chosen_increment(state, &values)?;
     if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
         if values.iter().any(|(other, _)| other.id == column.id) {
-            return Err(usage(&RecordError::NullNotAllowed(column.id)));
+            return Err(UsageError::Record(RecordError::NullNotAllowed(column.id)).into());
         }
         values.push((column, Some(state.next_increment(column)?.into())));
     }
@@ -111,10 +111,10 @@ pub(crate) fn replace(
     let before = Record::new(before, size);
     let mut dropped = Vec::new();
     for (column, _) in values.iter().filter(|(column, _)| column.kind.is_long()) {
-        dropped.extend(separated(&before.get(column).map_err(|e| state.damaged(&e))?));
+        dropped.extend(separated(&before.get(column).map_err(|e| state.damaged(e))?));
     }
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
-    let mut builder = filled.map_err(|e| state.damaged(&e))?;
+    let mut builder = filled.map_err(|e| state.damaged(e))?;
     builder.set_limit(limit(state));
     let mut bytes = std::mem::take(&mut session.row);
     let whole = build_whole(state, &builder, &values, &mut bytes)?;
@@ -126,11 +126,8 @@ pub(crate) fn replace(
             let (after, view) = (Record::new(&bytes, size), session.view());
             if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
                 let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
-                if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
-                    return Err(Error::Usage(
-                        "the primary key of a record cannot be changed; delete the record and insert it again"
-                            .to_string(),
-                    ));
+                if key.map_err(UsageError::from)?.bytes != bookmark.key() {
+                    return Err(UsageError::PrimaryKeyChanged.into());
                 }
             }
             // The old keys are computed here, because they need the long values that are removed below.
@@ -161,7 +158,7 @@ pub(crate) fn delete(
 ) -> Result<()> {
     let record = Record::new(before, state.tree.file.page_size);
     let mut dropped = Vec::new();
-    for (_, value) in record.tagged().map_err(|e| state.damaged(&e))? {
+    for (_, value) in record.tagged().map_err(|e| state.damaged(e))? {
         dropped.extend(separated(&value));
     }
     session.statement(!state.indexes.is_empty() || !dropped.is_empty(), |session| {
@@ -189,10 +186,10 @@ pub(crate) fn read(
     column: &Column,
 ) -> Result<Value> {
     let inflate = |stored: &[u8]| {
-        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| state.damaged(&e))
+        compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| state.damaged(e))
     };
-    let value = record.get_or_default(column).map_err(|e| state.damaged(&e))?;
-    let decode = |bytes: &[u8]| Value::decode(column, bytes).map_err(|e| state.damaged(&e));
+    let value = record.get_or_default(column).map_err(|e| state.damaged(e))?;
+    let decode = |bytes: &[u8]| Value::decode(column, bytes).map_err(|e| state.damaged(e));
     let value = match value {
         ColumnValue::Multi(values) => match values.into_iter().next() {
             Some(MultiValue::Bytes(bytes)) => ColumnValue::Bytes(bytes),
@@ -206,7 +203,7 @@ pub(crate) fn read(
         ColumnValue::Bytes(bytes) => decode(bytes),
         ColumnValue::Compressed(stored) => decode(&inflate(stored)?),
         ColumnValue::Separated(id) => decode(&long_values::read(state, view, id, usize::MAX)?),
-        ColumnValue::Encrypted(_) => Err(Error::Usage(format!("column {:?} is encrypted", column.name))),
+        ColumnValue::Encrypted(_) => Err(UsageError::EncryptedColumn(column.name.clone()).into()),
         ColumnValue::Absent | ColumnValue::Null | ColumnValue::Multi(_) => Ok(Value::Null),
     }
 }
@@ -285,19 +282,18 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
         .map(|(at, (id, value))| {
             // The record could reference only one of the two long values, and the other would be lost.
             if row[..at].iter().any(|(other, _)| other == id) {
-                return Err(Error::Usage(format!("column {id} is specified more than once")));
+                return Err(UsageError::DuplicateColumn(*id).into());
             }
-            let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
-            let raw =
-                value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
+            let column =
+                state.schema.column(*id).ok_or(UsageError::Record(RecordError::UnknownColumn(*id)))?;
+            let value_error = |error| UsageError::Value { column: column.name.clone(), error };
+            let raw = value.encode(column).map_err(value_error)?;
             if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {
-                return Err(Error::Usage(format!(
-                    "column {:?}: the value is too long; the maximum is {} bytes",
-                    column.name, column.size
-                )));
+                let (column, max) = (column.name.clone(), column.size);
+                return Err(UsageError::ValueTooLong { column, max }.into());
             }
             if raw.is_none() && column.flags.contains(ColumnFlags::NOT_NULL) {
-                return Err(usage(&RecordError::NullNotAllowed(*id)));
+                return Err(UsageError::Record(RecordError::NullNotAllowed(*id)).into());
             }
             Ok((column, raw))
         })
@@ -310,7 +306,8 @@ fn limit(state: &TableState) -> usize {
 }
 
 fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &ReadView) -> Result<Keys> {
-    index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
+    let keys = index_keys(&state.schema, index, record, &mut source(state, view, index));
+    Ok(keys.map_err(UsageError::from)?)
 }
 
 /// Returns a function that reads long values for use in keys. It reads only their first bytes, which are sufficient
@@ -322,7 +319,7 @@ fn source(state: &TableState, view: &ReadView, index: &Index) -> impl FnMut(Long
 
 fn delete_entry(session: &mut ActiveTransaction, tree: &Arc<Tree>, key: &[u8], row: &[u8]) -> Result<()> {
     tree.flag_delete(session.changes()?, &tree.bookmark(key, row)).map_err(|error| match error {
-        Error::RecordNotFound => tree.damaged(tree.root, "an index does not have an entry for a record"),
+        Error::RecordNotFound => tree.file.corrupt(tree.root, Corruption::NoIndexEntry),
         other => other,
     })
 }

@@ -8,8 +8,8 @@ use ese_format::long_value::LongValueId;
 use ese_format::record::{Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 use smallvec::SmallVec;
 
-use super::state::{TableState, usage};
-use crate::Result;
+use super::state::TableState;
+use crate::{Result, UsageError};
 
 /// Maximum length of long values that stay in the record, unless the table sets another limit.
 const INTRINSIC: usize = 1023;
@@ -40,12 +40,12 @@ pub(super) fn build_whole<'v>(
     }
     let mut builder = builder.clone();
     for (column, value) in values {
-        builder.set_column(column, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
+        builder.set_column(column, value.as_deref().map(Cow::Borrowed)).map_err(UsageError::from)?;
     }
     match builder.build_into(bytes) {
         Ok(()) => Ok(true),
         Err(RecordError::TooBig { .. }) => Ok(false),
-        Err(error) => Err(usage(&error)),
+        Err(error) => Err(UsageError::Record(error).into()),
     }
 }
 
@@ -69,34 +69,34 @@ pub(super) fn build<'v, S>(
             }
             value => builder.set_column(column, value.as_deref().map(Cow::Borrowed)),
         }
-        .map_err(|e| usage(&e))?;
+        .map_err(UsageError::from)?;
     }
     loop {
         let too_big = match builder.build_into(bytes) {
             Ok(()) => return Ok(()),
             Err(error @ RecordError::TooBig { .. }) => error,
-            Err(error) => return Err(usage(&error)),
+            Err(error) => return Err(UsageError::Record(error).into()),
         };
         let candidates = builder.intrinsic_long_values().into_iter().filter(|(_, len)| *len > REFERENCE_LEN);
-        let (column, _) = candidates.max_by_key(|(_, len)| *len).ok_or_else(|| usage(&too_big))?;
+        let (column, _) = candidates.max_by_key(|(_, len)| *len).ok_or(UsageError::Record(too_big))?;
         let given =
             values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.as_deref());
         let value = match given {
             Some(value) => Cow::Borrowed(value),
-            None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?.into(),
+            None => intrinsic_value(state, before, column)?.ok_or(UsageError::Record(too_big))?.into(),
         };
         let id = store(with, state, value)?;
-        builder.set_separated(column, id).map_err(|e| usage(&e))?;
+        builder.set_separated(column, id).map_err(UsageError::from)?;
     }
 }
 
 fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId) -> Result<Option<Vec<u8>>> {
     let (Some(record), Some(column)) = (before, state.schema.column(id)) else { return Ok(None) };
-    Ok(match record.get(column).map_err(|e| state.damaged(&e))? {
+    Ok(match record.get(column).map_err(|e| state.damaged(e))? {
         ColumnValue::Bytes(bytes) => Some(bytes.to_vec()),
         ColumnValue::Compressed(stored) => {
             let plain = compression::decompress(stored, compression::MAX_INTRINSIC);
-            Some(plain.map_err(|e| state.damaged(&e))?)
+            Some(plain.map_err(|e| state.damaged(e))?)
         }
         _ => None,
     })

@@ -10,7 +10,7 @@ use jetcell_sync::{Arc, Mutex, OnceLock};
 use crate::btree::{DescentTarget, Tree, TreeCursor};
 use crate::catalog::SystemTables;
 use crate::transaction::ReadView;
-use crate::{Error, Result};
+use crate::{Corruption, Error, RecordDefect, Result, UsageError};
 
 /// State of a table in use. ESE: `FCB` and `TDB`.
 #[doc(alias = "TDB")]
@@ -39,16 +39,16 @@ pub(crate) struct IndexState {
 
 impl TableState {
     /// Returns the error for a record that cannot be read.
-    pub fn damaged(&self, error: &dyn std::error::Error) -> Error {
-        self.tree.damaged(self.tree.root, format_args!("record of table {:?}: {error}", self.schema.name))
+    pub fn damaged(&self, error: impl Into<RecordDefect>) -> Error {
+        let fault = Corruption::Record { table: self.schema.name.clone(), error: error.into() };
+        self.tree.file.corrupt(self.tree.root, fault)
     }
 
     pub fn new(system: &Arc<SystemTables>, schema: TableSchema) -> Result<TableState> {
         let open = |id: TreeId, root: PageNumber, density: u32| {
             let tree = system.trees.tree_at(root)?;
             if tree.id != id {
-                let what = format!("the catalog has tree {}, but the page has {}", id.0, tree.id.0);
-                return Err(tree.damaged(root, &what));
+                return Err(tree.file.corrupt(root, Corruption::OtherTree { catalog: id, page: tree.id }));
             }
             tree.set_density(density);
             Ok(tree)
@@ -91,10 +91,7 @@ impl TableState {
     /// Fails if the state is invalid and its trees must therefore no longer be used.
     pub fn check(&self) -> Result<()> {
         if self.gone.load(Ordering::Acquire) {
-            Err(Error::Usage(format!(
-                "the definition of table {:?} has changed; open the table again",
-                self.schema.name
-            )))
+            Err(UsageError::DefinitionChanged(self.schema.name.clone()).into())
         } else {
             Ok(())
         }
@@ -112,10 +109,7 @@ impl TableState {
         };
         let id = LongValueId(before).next();
         if !id.is_wide() && id.0 > u64::from(u32::MAX >> 1) {
-            return Err(Error::Usage(format!(
-                "table {:?} has used all long-value numbers",
-                self.schema.name
-            )));
+            return Err(UsageError::NoMoreLongValues(self.schema.name.clone()).into());
         }
         *last = Some(id.0);
         Ok(id)
@@ -131,9 +125,8 @@ impl TableState {
                 key.try_into().map_or(0, u32::from_be_bytes)
             }
         };
-        let next = before.checked_add(1).ok_or_else(|| {
-            Error::Usage(format!("table {:?} has used all record numbers", self.schema.name))
-        })?;
+        let next =
+            before.checked_add(1).ok_or_else(|| UsageError::NoMoreRecords(self.schema.name.clone()))?;
         *last = Some(next);
         Ok(next.to_be_bytes())
     }
@@ -153,7 +146,7 @@ impl TableState {
         let next = before
             .checked_add(1)
             .filter(|next| fits(column.kind, *next))
-            .ok_or_else(|| Error::Usage(format!("column {:?} has reached its maximum value", column.name)))?;
+            .ok_or_else(|| UsageError::NoMoreIncrements(column.name.clone()))?;
         *last = Some(next);
         let bytes = next.to_le_bytes();
         Ok(bytes[..column.stored_size().min(8)].to_vec())
@@ -253,8 +246,4 @@ fn edge_key(tree: &Arc<Tree>, edge: TreeEdge) -> Result<Option<Vec<u8>>> {
     let (view, mut cursor) = (ReadView::latest(), TreeCursor::new(tree.clone()));
     let found = if edge == TreeEdge::First { cursor.first(&view)? } else { cursor.last(&view)? };
     Ok(cursor.bookmark().filter(|_| found).map(|bookmark| bookmark.key().to_vec()))
-}
-
-pub(super) fn usage(error: &dyn std::error::Error) -> Error {
-    Error::Usage(error.to_string())
 }

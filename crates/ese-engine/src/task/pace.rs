@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Maximum pause after a step. ESE: the maximum of `JET_paramDbScanThrottle`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
@@ -35,17 +35,13 @@ impl MaintenanceThrottle {
     /// Checks the limits.
     ///
     /// # Errors
-    /// Returns [`Error::Usage`] if a limit is invalid.
+    /// Returns [`crate::Error::Usage`] if a limit is invalid.
     pub fn check(&self) -> Result<()> {
-        let refused = |what: String| Err(Error::Usage(what));
         if self.pause > MAX_PAUSE {
-            return refused(format!(
-                "invalid pause of {:?} between reads; it must be between 0 and 60 s",
-                self.pause
-            ));
+            return Err(UsageError::Pause(self.pause).into());
         }
         if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
-            return refused("the rate and the latency target must be greater than 0".to_string());
+            return Err(UsageError::ZeroThrottle.into());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
@@ -37,17 +37,16 @@ impl MaintenanceWindow {
     /// Returns [`Error::Usage`] if `days` is empty, if the window begins a day or more after midnight, or if it is
     /// shorter than a minute or longer than a day.
     pub fn new(days: u8, start: Duration, length: Duration) -> Result<MaintenanceWindow> {
-        let refused = |what: &str| Err(Error::Usage(format!("a maintenance window {what}")));
         let [start_ms, length_ms] =
             [start, length].map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         if days == 0 || days > 0x7f {
-            return refused("must include a day of the week");
+            return Err(UsageError::WindowDays.into());
         }
         if start_ms >= DAY_MS {
-            return refused("must begin between 00:00 and 23:59");
+            return Err(UsageError::WindowStart.into());
         }
         if !(MINUTE_MS..=DAY_MS).contains(&length_ms) {
-            return refused("must be between one minute and 24 hours long");
+            return Err(UsageError::WindowLength.into());
         }
         Ok(MaintenanceWindow { days, start_ms, length_ms, offset_ms: 0 })
     }
@@ -76,11 +75,9 @@ impl MaintenanceWindow {
     pub fn share(self, task: (u32, u32), database: (u32, u32)) -> Result<MaintenanceWindow> {
         let share = self.part(task.0, task.1).part(database.0, database.1);
         if share.length_ms < MINUTE_MS {
+            let length = Duration::from_millis(self.length_ms as u64);
             let (tasks, databases) = (task.1, database.1);
-            return Err(Error::Usage(format!(
-                "the maintenance window '{self}' is too short: {tasks} tasks on {databases} databases of a \
-                 disk share it, and each task needs at least one minute"
-            )));
+            return Err(UsageError::WindowTooShort { length, tasks, databases }.into());
         }
         Ok(share)
     }
@@ -104,12 +101,7 @@ impl FromStr for MaintenanceWindow {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<MaintenanceWindow> {
-        let wrong = || {
-            Error::Usage(format!(
-                "could not parse {text:?} as a maintenance window; specify days, start and length, such as \
-                 'mon-fri 01:00 4h', in UTC or with an offset such as +01:00"
-            ))
-        };
+        let wrong = || Error::from(UsageError::Window(text.to_string()));
         let words: Vec<&str> = text.split_whitespace().collect();
         let (days, start, length, offset) = match words[..] {
             [days, start, length] => (days, start, length, "+00:00"),

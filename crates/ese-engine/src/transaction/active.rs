@@ -13,7 +13,7 @@ use super::running_transaction::{RunningTransaction, no_transaction};
 use super::{ChangeContext, EndedTransaction, ReadView, Services, Transaction, UndoEntry, VersionChange};
 use crate::log::RecordBatch;
 use crate::storage::CheckpointPin;
-use crate::{Error, Result};
+use crate::{Error, FailedOperation, Result, UsageError};
 
 /// Maximum nesting depth of transactions. ESE: `levelMax`.
 const MAX_LEVEL: u8 = 7;
@@ -125,11 +125,7 @@ impl ActiveTransaction {
                 running.level += 1;
                 running.savepoints.push(running.undo.len());
             }
-            Some(_) => {
-                return Err(Error::Usage(format!(
-                    "transactions cannot be nested more than {MAX_LEVEL} levels deep"
-                )));
-            }
+            Some(_) => return Err(UsageError::NestedTooDeep(MAX_LEVEL).into()),
         }
         Ok(())
     }
@@ -209,7 +205,7 @@ impl ActiveTransaction {
     /// Returns an error if no transaction has begun.
     pub(crate) fn check_begun(&self) -> Result<()> {
         match self.level() {
-            0 => Err(Error::Usage("a change requires a transaction; begin a transaction first".to_string())),
+            0 => Err(no_transaction()),
             _ => Ok(()),
         }
     }
@@ -287,7 +283,7 @@ impl Drop for ActiveTransaction {
                 // Recovery will roll back the remaining changes, so the transaction's pin stays. The failure must be
                 // recorded before the transaction ends; otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
-                services.fail(error.cause().context("failed to roll back a transaction"));
+                services.fail(error.cause().during(FailedOperation::Rollback));
                 if let Some(running) = self.context.running.take() {
                     services.transactions.end(&running.transaction);
                 }

@@ -4,7 +4,7 @@ use jetcell_sync::Arc;
 
 use super::{Transaction, UndoEntry};
 use crate::storage::CheckpointPin;
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// State of a transaction that has begun.
 pub(super) struct RunningTransaction {
@@ -43,11 +43,11 @@ impl RunningTransaction {
     pub fn check_no_failed_rollback(&self) -> Result<()> {
         match self.partial_rollback {
             None => Ok(()),
-            Some(_) => Err(Error::Usage("a rollback failed; retry the rollback".to_string())),
+            Some(_) => Err(UsageError::RollbackFailed.into()),
         }
     }
 }
 
 pub(super) fn no_transaction() -> Error {
-    Error::Usage("no transaction is active".to_string())
+    UsageError::NoTransaction.into()
 }

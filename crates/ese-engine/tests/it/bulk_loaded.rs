@@ -452,7 +452,7 @@ fn an_older_copy_cannot_be_recovered_past_a_load() {
         disk.put(Path::new(DB), &pages);
         match open(&disk, PageSize::KIB_4) {
             Err(Error::Corrupt { .. }) if zeroed => {}
-            Err(Error::PageTime { fault: PageTimeMismatch::Older, .. }) if !zeroed => {}
+            Err(Error::PageTime { fault: PageTimeMismatch::Older { .. }, .. }) if !zeroed => {}
             Err(error) => panic!("zeroed {zeroed}: {error}"),
             Ok(_) => panic!("zeroed {zeroed}: recovered without the pages of the load"),
         }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{BackgroundThreads, CommitMode, Error, Instance, InstanceOptions};
+use ese_engine::{BackgroundThreads, CommitMode, Error, Instance, InstanceOptions, UsageError};
 use ese_format::PageSize;
+use ese_format::key::KeyError;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
@@ -49,7 +50,7 @@ fn real_databases_are_read_and_changed() {
             while found {
                 match table.row(&mut s) {
                     Ok(row) => assert_eq!(row.len(), columns.len()),
-                    Err(Error::Usage(what)) => assert!(what.contains("encrypted"), "{what}"),
+                    Err(Error::Usage(UsageError::EncryptedColumn(_) | UsageError::EncryptedLongValue)) => {}
                     Err(error) => panic!("{}: {name}: {error}", file.name),
                 }
                 found = table.next(&mut s).unwrap();
@@ -74,7 +75,7 @@ fn real_databases_are_read_and_changed() {
                     s.commit(CommitMode::Lazy).unwrap();
                 }
                 // Without Windows' sort tables, an entry in an index on Unicode text cannot be found.
-                Err(Error::Usage(what)) if what.contains("sort tables") => s.rollback().unwrap(),
+                Err(Error::Usage(UsageError::Key(KeyError::UnicodeText(_)))) => s.rollback().unwrap(),
                 Err(error) => panic!("{}: {name}: {error}", file.name),
             }
             changed += 1;

@@ -17,8 +17,7 @@ use super::recovered::{DATABASES, RowsByKey, create_one, open, options, options_
 
 fn text_of<T>(result: Result<T>) -> String {
     match result {
-        Err(Error::Usage(text)) => text,
-        Err(error @ Error::File { .. }) => error.full_text(),
+        Err(error @ (Error::Usage(_) | Error::File { .. })) => error.full_text(),
         other => panic!("{:?}", other.err()),
     }
 }

@@ -66,8 +66,16 @@ impl RecoveryError {
             RecoveryError::Engine(Error::LogMissing { .. } | Error::CommittedLogsMissing { .. }) => {
                 "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
             }
-            RecoveryError::Engine(Error::Attachment { fault: AttachmentErrorKind::Missing, .. }) => {
-                "use --map OLD=NEW to specify the location of a database"
+            RecoveryError::Engine(
+                error @ Error::Attachment {
+                    fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
+                    ..
+                },
+            ) => {
+                let map = "use --map OLD=NEW to specify the location of a database";
+                return Some(
+                    error.advice().map_or(Cow::Borrowed(map), |first| format!("{first}; {map}").into()),
+                );
             }
             RecoveryError::Engine(Error::InUse { .. }) => "stop that process",
             RecoveryError::Engine(error) => return error.advice(),

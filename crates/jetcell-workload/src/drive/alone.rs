@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
-
 use super::{MeasuredWindow, MeasurementDriver, POLL_INTERVAL};
+use crate::error::Error;
 use crate::load::DatabaseLoad;
 use crate::measurement::{HostCounters, Measurement};
 use crate::observer::{CounterHeartbeat, Observer};

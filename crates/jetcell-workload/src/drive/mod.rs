@@ -9,10 +9,10 @@ mod search;
 
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
 use jetcell_host::Cancellation;
 
 use crate::engine::{DatabaseStore, PassiveCopies};
+use crate::error::Error;
 use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;
 use crate::measurement::{

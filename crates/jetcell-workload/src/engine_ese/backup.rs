@@ -12,14 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::{BackupKind, Error, Instance, PageReadCounters, PageReadOptions};
+use ese_engine::{BackupKind, Instance, PageReadCounters, PageReadOptions};
 use jetcell_backup::{
     BackupError, BackupOptions, BackupSetError, BackupType, Cancellation, PageReadsFn, TransferControl,
 };
 use jetcell_vfs::Vfs;
 
-use super::engine_error;
 use crate::engine::Result;
+use crate::error::Error;
 use crate::layout::InstancePlan;
 use crate::watch::BackupWatch;
 
@@ -81,7 +81,7 @@ pub(super) fn write(
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
         BackupError::Set(BackupSetError::BadPages(_)) | BackupError::Stopped => Ok(()),
-        error => Err(engine_error(error.into())),
+        error => Err(CopyError::from(error).into()),
     }
 }
 

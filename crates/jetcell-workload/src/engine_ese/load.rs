@@ -1,9 +1,9 @@
 //! Bulk-loads a table.
 
-use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error};
+use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error as EngineError};
 use jetcell_host::Cancellation;
 
-use super::session::LoadColumns;
+use super::session::{LoadColumns, no_load_table};
 use super::{OpenInstance, definition};
 use crate::engine::{BulkLoadAction, LoadRow, Result};
 
@@ -37,7 +37,7 @@ pub(super) fn table(
     let mut session = unit.instance.session();
     let mut load = session.bulk_load(&unit.database, &definition(number), options)?;
     let columns = LoadColumns::from_names(|name| load.column(name))
-        .ok_or_else(|| Error::Internal("a table of the load is missing a column".to_string()))?;
+        .ok_or_else(|| no_load_table(&unit.database, number))?;
     let mut row = LoadRow::default();
     loop {
         match next(size(&load.progress(), page_bytes), &mut row) {
@@ -47,7 +47,7 @@ pub(super) fn table(
         }
     }
     match load.finish_with(|_| !stop.is_cancelled()) {
-        Ok(_) | Err(Error::Cancelled) => Ok(()),
+        Ok(_) | Err(EngineError::Cancelled) => Ok(()),
         Err(error) => Err(error),
     }
 }

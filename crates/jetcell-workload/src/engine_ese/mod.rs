@@ -28,7 +28,7 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    BackgroundThreads, BulkLoadOptions, ColumnDefinition, DatabaseOptions, Error, EventSink, IndexDefinition,
+    BackgroundThreads, BulkLoadOptions, ColumnDefinition, DatabaseOptions, EventSink, IndexDefinition,
     Instance, InstanceOptions, LoadBuffers, TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
@@ -50,6 +50,7 @@ use crate::engine::{
     BulkLoadAction, DatabaseOpenMode, DatabaseStore, ExistingDatabase, LoadRow, PassiveCopies, ReplayStart,
     Result, StorageEngine, StorageSession, VerificationDepth,
 };
+use crate::error::Error;
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, RunPlan};
 use crate::measurement::{
     ArrayCounters, CacheUsage, DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LogCopySummary,
@@ -70,14 +71,6 @@ const START_CLEANING_PERMILLE: u32 = 30;
 /// Maximum number of instances for which latency distributions have three significant digits. With more instances,
 /// they have two.
 const PRECISE_INSTANCES: usize = 8;
-
-/// Converts an error of a backup or a copy to an engine error. The text includes the advice.
-fn engine_error(error: CopyError) -> Error {
-    match error {
-        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        error => Error::Usage(error.full_text()),
-    }
-}
 
 /// Jetcell's own storage engine, running on the machine's file system.
 pub struct EseEngine {
@@ -159,8 +152,7 @@ impl StorageEngine for EseEngine {
     }
 
     fn open(&self, plan: &RunPlan, opening: DatabaseOpenMode) -> Result<Box<dyn DatabaseStore>> {
-        let page_size = PageSize::new(plan.page_bytes)
-            .ok_or_else(|| Error::Usage(format!("page size {} is not supported", plan.page_bytes)))?;
+        let page_size = PageSize::new(plan.page_bytes).ok_or(Error::PageSize(plan.page_bytes))?;
         let pages = match opening {
             DatabaseOpenMode::Create => plan.memory().page_bytes().min(plan.cache_bytes / 2),
             DatabaseOpenMode::Attach => plan.memory().page_bytes(),
@@ -304,7 +296,7 @@ impl OpenInstance {
         }
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
         let attach = opening == DatabaseOpenMode::Attach
-            || files.exists(&place.database).map_err(|e| ese_engine::Error::io(&place.database, &e))?;
+            || files.exists(&place.database).map_err(|e| Error::io(&place.database, &e))?;
         let database = if attach {
             instance.attach(&place.database, extension_pages)?
         } else {

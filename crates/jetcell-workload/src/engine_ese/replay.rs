@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
-use ese_engine::{Error, EventSink, InstanceOptions, PageSize, Replayer, TornPageProtection};
+use ese_engine::{Error as EngineError, EventSink, InstanceOptions, PageSize, Replayer, TornPageProtection};
 use ese_format::Generation;
 use ese_format::LogPosition;
 use ese_format::header::{DatabaseHeader, DatabaseState};
@@ -23,6 +23,7 @@ use jetcell_vfs::{CountedVfs, Vfs, clone_or_copy, rename_durably, sync_file};
 
 use super::io_counters;
 use crate::engine::{ReplayStart, Result};
+use crate::error::Error;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, RunPlan};
 use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
@@ -87,12 +88,8 @@ fn read_header(database: &Path) -> Result<DatabaseHeader> {
     let file = File::open(database).map_err(|error| io_error(&error))?;
     let mut start = vec![0; HEADER_REGION_BYTES];
     let read = file.read_at(&mut start, 0).map_err(|error| io_error(&error))?;
-    let header = DatabaseHeader::read_from_start(&start[..read]).map_err(|error| Error::Corrupt {
-        path: database.to_path_buf(),
-        page: None,
-        what: error.to_string(),
-    })?;
-    Ok(header.0)
+    let header = DatabaseHeader::read_from_start(&start[..read]);
+    Ok(header.map_err(|error| EngineError::corrupt(database, error))?.0)
 }
 
 /// Writes the two copies of the header one after the other, so that one valid copy always exists.
@@ -113,11 +110,7 @@ fn names(instance: &InstancePlan) -> LogNames {
 fn newest_generation(instance: &InstancePlan) -> Result<Generation> {
     let path = names(instance).current();
     let bytes = fs::read(&path).map_err(|error| Error::io(&path, &error))?;
-    let header = LogHeader::decode(&bytes).map_err(|error| Error::Corrupt {
-        path: path.clone(),
-        page: None,
-        what: error.to_string(),
-    })?;
+    let header = LogHeader::decode(&bytes).map_err(|error| EngineError::corrupt(path, error))?;
     Ok(header.generation)
 }
 
@@ -139,8 +132,7 @@ pub(super) fn replay(
 ) -> Result<()> {
     let logs = logs_from(instance, start.generation)?;
     let Some((newest, closed)) = logs.split_last() else { return Ok(()) };
-    let page_size = PageSize::new(plan.page_bytes)
-        .ok_or_else(|| Error::Usage(format!("page size {} is not supported", plan.page_bytes)))?;
+    let page_size = PageSize::new(plan.page_bytes).ok_or(Error::PageSize(plan.page_bytes))?;
     let counted = Arc::new(CountedVfs::new(files.clone()));
     let share = plan.cache_bytes as usize / plan.instances.len().max(1);
     let cache = Cache::new(CacheOptions {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ese_engine::{Error, EventSink, Instance, TornPageProtection};
+use ese_engine::{EventSink, Instance, TornPageProtection};
 use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_backup::{BackupError, BackupOptions, Cancellation, TransferControl};
 use jetcell_copies::{
@@ -17,8 +17,9 @@ use jetcell_copies::{
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
 use parking_lot::Mutex;
 
-use super::{OpenInstance, engine_error, io_counters};
+use super::{OpenInstance, io_counters};
 use crate::engine::{PassiveCopies, Result};
+use crate::error::Error;
 use crate::layout::CopyPlan;
 use crate::measurement::CopyCounters;
 
@@ -81,7 +82,7 @@ fn seed(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
     // A copy left over from an interrupted test is replaced.
-    let again = CopyState::read(&**files, &copy.directory).map_err(engine_error)?.is_some();
+    let again = CopyState::read(&**files, &copy.directory)?.is_some();
     std::thread::scope(|scope| {
         let (cancel, done) = (Cancellation::default(), Arc::<AtomicU64>::default());
         let moved = done.clone();
@@ -104,9 +105,8 @@ fn seed(
             std::thread::sleep(Duration::from_millis(50));
         }
         match seeding.join() {
-            Ok(Err(CopyError::Backup(BackupError::Stopped))) => Err(Error::Usage("stopped".into())),
-            Ok(seeded) => seeded.map_err(engine_error),
-            Err(_) => Err(Error::Internal("a thread panicked".into())),
+            Ok(seeded) => Ok(seeded?),
+            Err(_) => Err(Error::ThreadPanicked),
         }
     })
 }
@@ -131,8 +131,7 @@ impl InProcessCopy {
             events,
             ..ReplayOptions::default()
         };
-        let mut copying = Replicator::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)
-            .map_err(engine_error)?;
+        let mut copying = Replicator::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)?;
         let (shared, log_bytes) = (Arc::<CopyThreadState>::default(), copying.state().log_bytes);
         shared.last.store(u64::MAX, Relaxed);
         let work = {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use ese_engine::Database;
 use ese_engine::SeekRelation;
-use ese_engine::{CommitMode, Error, Table};
+use ese_engine::{CommitMode, Error as EngineError, Table};
 use ese_format::record::{ColumnId, Value};
 
 use super::table_name;
 use crate::engine::{CommitDurability, LoadRow, Result, StorageSession};
+use crate::error::Error;
 
 /// A session and the tables it has opened.
 pub(super) struct EseSession {
@@ -100,20 +101,19 @@ impl OpenLoadTable {
         database: &Arc<Database>,
         number: u32,
     ) -> Result<OpenLoadTable> {
-        let name = table_name(number);
-        let other = || {
-            let path = database.path().display();
-            Error::Usage(format!(
-                "{path} does not have the load's table {name:?}; use only databases that this program created"
-            ))
-        };
-        let table = session.open_table(database, &name).map_err(|error| match error {
-            Error::NoTable { .. } | Error::RecordNotFound => other(),
-            error => error,
+        let other = || no_load_table(database, number);
+        let table = session.open_table(database, &table_name(number)).map_err(|error| match error {
+            EngineError::NoTable { .. } | EngineError::RecordNotFound => other(),
+            error => error.into(),
         })?;
         let columns = LoadColumns::from_names(|name| table.column(name)).ok_or_else(other)?;
         Ok(OpenLoadTable { table, columns })
     }
+}
+
+/// Returns the error for a database that lacks a table of the load, or a column of this table.
+pub(super) fn no_load_table(database: &Database, number: u32) -> Error {
+    Error::NoLoadTable { database: database.path().to_path_buf(), table: table_name(number) }
 }
 
 fn content(columns: LoadColumns, row: &LoadRow) -> [(ColumnId, Value); 3] {
@@ -134,9 +134,7 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
 fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: LoadColumns) -> Result<i64> {
     match table.get(session, columns.id)? {
         Value::LongLong(id) => Ok(id),
-        other => {
-            Err(Error::Usage(format!("column Id of table {:?} contains {other:?}", table.schema().name)))
-        }
+        value => Err(Error::WrongId { table: table.schema().name.clone(), value }),
     }
 }
 

@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
 use jetcell_host::Cancellation;
 use parking_lot::Mutex;
 
 use crate::engine::{BulkLoadAction, CommitDurability, DatabaseStore, LoadRow, Result, StorageSession};
+use crate::error::Error;
 use crate::layout::RunPlan;
 use crate::load::record::{TableLocation, fill_operation, row, set_row};
 use crate::measurement::CounterSnapshot;

@@ -11,10 +11,11 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
-use ese_engine::Error;
+use ese_engine::Error as EngineError;
 use parking_lot::Mutex;
 
 use crate::engine::{CommitDurability, DatabaseStore, Result, StorageSession};
+use crate::error::Error;
 use crate::load::generator::{LoadOperation, LoadOperationKind, OperationGenerator};
 use crate::load::load_schedule::{LoadSchedule, OperationPermit};
 use crate::load::record::{TableLocation, row, verify};
@@ -235,12 +236,21 @@ impl LoadWorker<'_> {
 
 /// Returns true if another table may have a record for the operation.
 fn is_miss(outcome: &Result<OperationOutcome>) -> bool {
-    matches!(outcome, Ok(OperationOutcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
+    matches!(
+        outcome,
+        Ok(OperationOutcome::Missed)
+            | Err(Error::Engine(EngineError::WriteConflict | EngineError::RecordNotFound))
+    )
 }
 
 /// Returns true if the load can continue with the next operation.
 fn is_retryable(error: &Error) -> bool {
-    matches!(error, Error::WriteConflict | Error::RecordNotFound | Error::VersionStoreFull { .. })
+    matches!(
+        error,
+        Error::Engine(
+            EngineError::WriteConflict | EngineError::RecordNotFound | EngineError::VersionStoreFull { .. }
+        )
+    )
 }
 
 fn change(

@@ -29,7 +29,7 @@ mod tally;
 mod trend;
 mod verification;
 
-use ese_engine::Error;
+use crate::error::Error;
 
 pub use array::{ArrayCounters, ArraySample};
 pub use backup_counters::BackupCounters;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Local};
-use ese_engine::Error;
 use jetcell_host::peak_resident_bytes;
 
+use crate::error::Error;
 use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
 use crate::layout::{InstancePlan, RunPlan};
@@ -198,14 +198,8 @@ fn stress_trends(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
 
 /// Returns true if the storage caused the error, as opposed to a full volume or a limit.
 fn is_device_failure(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Corrupt { .. }
-            | Error::Log { .. }
-            | Error::PageTime { .. }
-            | Error::ReadOnly(_)
-            | Error::Io { .. }
-    )
+    use ese_engine::Error::{Corrupt, Io, Log, PageTime, ReadOnly};
+    matches!(error, Error::Engine(Corrupt { .. } | Log { .. } | PageTime { .. } | ReadOnly(_) | Io { .. }))
 }
 
 /// Creates an instance row without figures. The row is named after the database. Jetstress uses the process number
@@ -328,19 +322,21 @@ fn operations(measured: &Measurement) -> OperationCounts {
 mod tests {
     use std::io;
 
+    use ese_engine::{Error as EngineError, InstanceFailure, UsageError};
+
     use super::*;
 
     #[test]
     fn a_full_volume_is_not_a_device_failure() {
-        let is_device_error =
-            |number| is_device_failure(&Error::io("/d/a.edb", &io::Error::from_raw_os_error(number)));
+        let is_device_error = |number| {
+            is_device_failure(&EngineError::io("/d/a.edb", &io::Error::from_raw_os_error(number)).into())
+        };
         let (no_space, quota) = (28, 122);
         assert!(!is_device_error(no_space) && !is_device_error(quota));
         let (device, read_only) = (5, 30);
         assert!(is_device_error(device) && is_device_error(read_only));
-        assert!(is_device_failure(&Error::ReadOnly("a write failed".into())));
-        assert!(
-            !is_device_failure(&Error::Usage("a mistake".into())) && !is_device_failure(&Error::Cancelled)
-        );
+        assert!(is_device_failure(&EngineError::ReadOnly(InstanceFailure::Ended).into()));
+        assert!(!is_device_failure(&EngineError::from(UsageError::NoTransaction).into()));
+        assert!(!is_device_failure(&EngineError::Cancelled.into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
+use crate::error::Error;
 
 /// Interval at which the progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(crate) fn run_with_progress(
         }
         let ended = running.into_iter().map(|thread| match thread.join() {
             Ok((outcome, seconds)) => (seconds, outcome),
-            Err(_) => (began.elapsed().as_secs_f64(), Err(Error::Internal("a thread panicked".into()))),
+            Err(_) => (began.elapsed().as_secs_f64(), Err(Error::ThreadPanicked)),
         });
         ended.collect()
     })

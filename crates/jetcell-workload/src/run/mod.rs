@@ -66,7 +66,7 @@ pub enum RunError {
 #[expect(missing_docs, reason = "the variants are named after the errors that they contain")]
 pub enum PhaseError {
     #[error("{0}")]
-    Engine(#[from] ese_engine::Error),
+    Engine(#[from] crate::error::Error),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -335,7 +335,7 @@ impl TestRun<'_> {
         if let Some(subject) = &mut watch.subject {
             subject.initial_bytes = initial_bytes;
         }
-        let starts: ese_engine::Result<Vec<ReplayStart>> = match profile.test {
+        let starts: crate::engine::Result<Vec<ReplayStart>> = match profile.test {
             TestKind::Recovery => {
                 (0..plan.instances.len()).map(|database| store.replay_start(database)).collect()
             }

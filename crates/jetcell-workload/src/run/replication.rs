@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ese_engine::Error;
 use jetcell_host::Cancellation;
 
 use super::{TestRun, database_bytes, test_log};
 use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
 use crate::engine::{DatabaseOpenMode, DatabaseStore, PassiveCopies, VerificationDepth};
+use crate::error::Error;
 use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{CopyCounters, Measurement, SampleFile};
 use crate::observer::{Observer, RunPhase};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use ese_engine::Error;
+use ese_engine::{Error as EngineError, InstanceFailure};
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogTime, PageSize, Signature};
 use jetcell_host::Cancellation;
@@ -17,6 +17,7 @@ use crate::engine::{
     BulkLoadAction, CommitDurability, DatabaseOpenMode, DatabaseStore, ExistingDatabase, LoadRow,
     PassiveCopies, ReplayStart, Result, StorageEngine, StorageSession, VerificationDepth,
 };
+use crate::error::Error;
 use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{
     CacheUsage, DefragSummary, FileVerification, InstanceIo, LogCopySummary, ReplayCounters, ScanSummary,
@@ -124,7 +125,7 @@ impl StorageEngine for ModelEngine {
                 };
                 databases.insert(instance.database.clone(), Arc::new(database));
             }
-            let database = databases.get(&instance.database).ok_or(Error::RecordNotFound)?;
+            let database = databases.get(&instance.database).ok_or(EngineError::RecordNotFound)?;
             *database.io.lock() = InstanceIo::default();
             opened.push(database.clone());
         }
@@ -252,7 +253,7 @@ impl DatabaseStore for ModelStore {
         Ok(())
     }
     fn replicate(&self, _: &[CopyPlan], _: &mut dyn FnMut(u64) -> bool) -> Result<Box<dyn PassiveCopies>> {
-        Err(Error::Usage("the model has no logs to follow".into()))
+        unreachable!("the model has no logs to follow")
     }
     fn log_bytes(&self) -> u64 {
         0
@@ -285,7 +286,9 @@ impl ModelSession {
     fn change(&mut self, table: u32, id: i64, row: Option<LoadRow>) -> Result<()> {
         let changes = self.database.changes.fetch_add(1, Relaxed);
         if self.database.fail_after.is_some_and(|limit| changes >= limit) {
-            return Err(Error::ReadOnly("write failed".into()));
+            let source = Arc::new(std::io::Error::other("write failed"));
+            let failure = InstanceFailure::Io { path: "model".into(), source };
+            return Err(EngineError::ReadOnly(failure).into());
         }
         self.database.bytes.fetch_add(row.as_ref().map_or(0, |_| 2300), Relaxed);
         self.database.io.lock().database_write.record(32768, 300);
@@ -325,7 +328,7 @@ impl StorageSession for ModelSession {
     }
     fn insert(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         if self.database.tables[table as usize].lock().contains_key(&row.id) {
-            return Err(Error::KeyDuplicate);
+            return Err(EngineError::KeyDuplicate.into());
         }
         self.change(table, row.id, Some(row.clone()))
     }
@@ -335,19 +338,23 @@ impl StorageSession for ModelSession {
         Ok(self.position)
     }
     fn read(&mut self, table: u32) -> Result<LoadRow> {
-        let id = self.position.ok_or(Error::RecordNotFound)?;
-        self.database.tables[table as usize].lock().get(&id).cloned().ok_or(Error::RecordNotFound)
+        let id = self.position.ok_or(EngineError::RecordNotFound)?;
+        self.database.tables[table as usize]
+            .lock()
+            .get(&id)
+            .cloned()
+            .ok_or(EngineError::RecordNotFound.into())
     }
     fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         if !self.database.tables[table as usize].lock().contains_key(&row.id) {
-            return Err(Error::WriteConflict);
+            return Err(EngineError::WriteConflict.into());
         }
         self.change(table, row.id, Some(row.clone()))
     }
     fn delete(&mut self, table: u32) -> Result<()> {
-        let id = self.position.ok_or(Error::RecordNotFound)?;
+        let id = self.position.ok_or(EngineError::RecordNotFound)?;
         if !self.database.tables[table as usize].lock().contains_key(&id) {
-            return Err(Error::WriteConflict);
+            return Err(EngineError::WriteConflict.into());
         }
         self.change(table, id, None)
     }

@@ -13,6 +13,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
 use crate::page_misfit::PageMisfit;
+use crate::{Corruption, PageTimeMismatch};
 
 /// A change to one page.
 #[derive(Clone, Copy, Debug)]
@@ -35,31 +36,6 @@ pub(crate) enum PageDelta<'a> {
 }
 
 const HEADER: usize = 24;
-
-/// Error returned when a page's dbtime differs from the one that the log expects before the first missing change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "dbtime {} is {} than the log expects ({}): a write was lost, or the file and the log do not belong \
-     together",
-    .found.0, if .found < .expected || .found.is_unwritten() { "older" } else { "newer" }, .expected.0
-)]
-pub(crate) struct DbTimeMismatch {
-    /// The actual dbtime of the page.
-    pub found: DbTime,
-    /// The expected dbtime, from before the change.
-    pub expected: DbTime,
-}
-
-/// Reason why in-memory deltas could not be applied to a page that was read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(in crate::cache) enum ReplayError {
-    #[error("in-memory page deltas cannot be decoded")]
-    Undecodable,
-    #[error(transparent)]
-    DoesNotFit(#[from] PageMisfit),
-    #[error(transparent)]
-    OtherTime(#[from] DbTimeMismatch),
-}
 
 impl PageDelta<'_> {
     /// Applies the change to the page. It must be the page for which the delta was made, in the same state as then.
@@ -187,10 +163,10 @@ pub(in crate::cache) fn replay(
     mut deltas: &[u8],
     bytes: &mut [u8],
     size: PageSize,
-) -> Result<(), ReplayError> {
+) -> Result<(), Corruption> {
     let found = Page::new(bytes, size).db_time();
     while !deltas.is_empty() {
-        let (delta, before, after) = PageDelta::decode(&mut deltas).ok_or(ReplayError::Undecodable)?;
+        let (delta, before, after) = PageDelta::decode(&mut deltas).ok_or(Corruption::Deltas)?;
         let mut page = PageMut::new(bytes, size);
         if let Some(before) = before {
             if after <= found && !found.is_unwritten() {
@@ -198,7 +174,7 @@ pub(in crate::cache) fn replay(
             }
             let time = page.as_page().db_time();
             if before != time {
-                return Err(DbTimeMismatch { found: time, expected: before }.into());
+                return Err(PageTimeMismatch::new(time, before).into());
             }
         }
         delta.apply(&mut page)?;

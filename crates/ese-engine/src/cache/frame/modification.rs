@@ -12,9 +12,10 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::{Frame, FrameState};
+use crate::Corruption;
 #[cfg(debug_assertions)]
 use crate::cache::deltas::digest;
-use crate::cache::deltas::{EvictedDirtyPage, ReplayError, replay};
+use crate::cache::deltas::{EvictedDirtyPage, replay};
 use crate::cache::shared::AttachedFile;
 
 /// Outcome of [`Frame::claim_clean`].
@@ -186,7 +187,7 @@ impl Frame {
 
     /// Applies pending deltas to the bytes that were read. The bytes must already be in the frame, because another
     /// thread may write the page as soon as the deltas are applied. After an error, the bytes are unusable.
-    pub fn apply_pending_deltas(&self, size: PageSize) -> Result<(), ReplayError> {
+    pub fn apply_pending_deltas(&self, size: PageSize) -> Result<(), Corruption> {
         if !self.deltas_pending() {
             return Ok(());
         }

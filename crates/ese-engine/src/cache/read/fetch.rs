@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Duration;
 
+use ese_format::PageNumber;
 use ese_format::PageSize;
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::validate;
@@ -21,7 +22,7 @@ use crate::cache::shared::{AttachedFile, CacheInner, RepairWaitResult, unused_pa
 use crate::cache::supply::FrameSupply;
 use crate::cache::{PageKey, PinnedPage};
 use crate::events::{EventKind, PageDamage, PageDamageKind};
-use crate::{Error, Result};
+use crate::{Corruption, Error, PageDefect, Result};
 
 /// Maximum number of times a page is read if its checksum is wrong. A retry helps if the transfer damaged the data.
 const READ_ATTEMPTS: u32 = 4;
@@ -339,8 +340,7 @@ impl PageReader {
                 Err(error)
                     if error.kind() == io::ErrorKind::UnexpectedEof && mode == FetchMode::Tentative =>
                 {
-                    let what = format!("page {} is past the end of the file", key.page);
-                    return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
+                    return Err(corrupt_page(attached, key.page, PageDefect::PastEnd));
                 }
                 Err(error) => {
                     self.report_damage(attached, key, PageDamageKind::Unreadable(error.to_string()));
@@ -354,28 +354,24 @@ impl PageReader {
                     unused_page(bytes, self.page_size, key.page);
                     return Ok(FrameState::Ready);
                 }
-                Err(defect) if defect.may_be_transient() && attempt < READ_ATTEMPTS => {
+                Err(defect) if may_be_transient(&defect) && attempt < READ_ATTEMPTS => {
                     self.shared.counters.read_retries.add(1);
                     self.clock.sleep(Duration::from_millis(1 << attempt));
                 }
                 Err(defect) => {
                     if mode != FetchMode::Tentative {
                         let pages = attached.file.len().unwrap_or(0) / self.page_size.bytes() as u64;
-                        self.report_damage(attached, key, defect.as_fault(pages));
+                        self.report_damage(attached, key, damage_kind(&defect, pages));
                     }
-                    let what = format!("page {}: {defect}", key.page);
-                    return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
+                    return Err(corrupt_page(attached, key.page, defect));
                 }
             }
         }
     }
 
     fn apply_pending_deltas(&self, frame: &Frame, attached: &AttachedFile) -> Result<()> {
-        frame.apply_pending_deltas(self.page_size).map_err(|what| {
-            let page = frame.key().page;
-            let what = format!("page {page}: {what}");
-            Error::Corrupt { path: attached.file.path().to_path_buf(), page: Some(page), what }
-        })
+        let applied = frame.apply_pending_deltas(self.page_size);
+        applied.map_err(|fault| corrupt_page(attached, frame.key().page, fault))
     }
 
     /// Verifies a page that was read ahead. Returns false if it must be read again.
@@ -420,46 +416,24 @@ impl PageReader {
             PageIntegrity::WrongPage { stored } => return Err(PageDefect::WrongPage(stored)),
             PageIntegrity::Bad => return Err(PageDefect::Checksum),
         }
-        validate(bytes, self.page_size).map_err(|fault| PageDefect::Structure(fault.to_string()))
+        validate(bytes, self.page_size).map_err(PageDefect::Structure)
     }
 }
 
-/// Reason why the bytes are not a valid page.
-enum PageDefect {
-    Zero,
-    WrongPage(u32),
-    Checksum,
-    Structure(String),
-}
-
-impl PageDefect {
-    /// Converts the defect to the form used in events. The file has `pages` pages.
-    fn as_fault(&self, pages: u64) -> PageDamageKind {
-        match self {
-            PageDefect::Zero => PageDamageKind::Missing,
-            // Small pages encode their number only in the checksum. Any damage therefore looks like a wrong page
-            // number.
-            PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageDamageKind::WrongPage(*stored),
-            PageDefect::WrongPage(_) | PageDefect::Checksum | PageDefect::Structure(_) => {
-                PageDamageKind::Checksum
-            }
-        }
-    }
-
-    fn may_be_transient(&self) -> bool {
-        matches!(self, PageDefect::Checksum | PageDefect::WrongPage(_))
+/// Converts a defect to the form used in events. The file has `pages` pages.
+fn damage_kind(defect: &PageDefect, pages: u64) -> PageDamageKind {
+    match defect {
+        PageDefect::Zero => PageDamageKind::Missing,
+        // Small pages encode their number only in the checksum. Any damage therefore looks like a wrong page number.
+        PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageDamageKind::WrongPage(*stored),
+        _ => PageDamageKind::Checksum,
     }
 }
 
-impl std::fmt::Display for PageDefect {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PageDefect::Zero => f.write_str("never written (all zeros) (-1019)"),
-            PageDefect::WrongPage(stored) => write!(f, "contains page {stored} (-1118)"),
-            PageDefect::Checksum => f.write_str("wrong checksum (-1018)"),
-            PageDefect::Structure(what) => {
-                write!(f, "checksum is correct, but the structure is invalid: {what} (-1018)")
-            }
-        }
-    }
+fn may_be_transient(defect: &PageDefect) -> bool {
+    matches!(defect, PageDefect::Checksum | PageDefect::WrongPage(_))
+}
+
+fn corrupt_page(attached: &AttachedFile, page: PageNumber, fault: impl Into<Corruption>) -> Error {
+    Error::Corrupt { path: attached.file.path().to_path_buf(), page: Some(page), fault: fault.into() }
 }

@@ -15,7 +15,7 @@ use super::transfer_buffers::TransferBuffers;
 use crate::cache::deltas::DeltaStore;
 use crate::cache::{AttachedFileId, WriteAhead};
 use crate::events::EventReporter;
-use crate::{Error, InstanceFailure, Result};
+use crate::{Error, InstanceFailure, Result, UsageError};
 
 /// Minimum number of dirty victims before the cleaner starts a batch.
 pub(in crate::cache) const MIN_BATCH: usize = 16;
@@ -110,7 +110,7 @@ impl CacheInner {
     }
 
     pub fn file(&self, id: AttachedFileId) -> Result<Arc<AttachedFile>> {
-        self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
+        self.find_file(id).ok_or_else(|| UsageError::FileNotAttached(id.0).into())
     }
 
     /// Stops all writes, because the contents of the device are unknown until recovery restores them. Only the first

@@ -11,7 +11,7 @@ use crate::cache::options::CacheLimits;
 use crate::cache::replacement::ResidentPages;
 use crate::cache::shared::{CacheInner, InFlightCounter};
 use crate::cache::write::{UnflushedPagePolicy, WriteBack, WriteReason};
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// Number of victims that a session writes at once if it finds no clean page.
 const FOREGROUND_WRITES: usize = 16;
@@ -136,9 +136,6 @@ impl FrameSupply {
                 self.clock.sleep(PINNED_RETRY_INTERVAL);
             }
         }
-        Err(Error::Usage(format!(
-            "the cache of {} pages is too small: all its pages are in use",
-            self.limits.frames
-        )))
+        Err(UsageError::CacheTooSmall(self.limits.frames).into())
     }
 }

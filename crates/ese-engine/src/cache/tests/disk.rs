@@ -17,8 +17,8 @@ use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use jetcell_sync::{Arc, Mutex, mpsc};
 use jetcell_vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
-use crate::Result;
 use crate::cache::{DeferredUndo, ProtectedBatch, TornPageGuard, WriteAhead};
+use crate::{InstanceFailure, Result};
 
 pub const SIZE: PageSize = PageSize::KIB_4;
 
@@ -80,7 +80,7 @@ impl WriteAhead for TestLog {
         self.flushes.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock());
         if self.refuse_flush.load(Ordering::SeqCst) {
-            return Err(crate::Error::ReadOnly("log: no".into()));
+            return Err(crate::Error::ReadOnly(InstanceFailure::Ended));
         }
         let meanwhile = self.during_flush.lock().take();
         if let Some(mut meanwhile) = meanwhile {
@@ -102,7 +102,7 @@ impl TornPageGuard for TestLog {
     }
     fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
         if self.refuse_protection.load(Ordering::SeqCst) {
-            Err(crate::Error::ReadOnly("images: no".into()))
+            Err(crate::Error::ReadOnly(InstanceFailure::NoPreparedLog))
         } else {
             Ok(Box::new(()))
         }

@@ -4,7 +4,7 @@ use ese_format::page::Page;
 use jetcell_sync::atomic::Ordering;
 
 use super::*;
-use crate::Error;
+use crate::{Error, InstanceFailure};
 
 fn message(error: Error) -> String {
     assert!(matches!(error, Error::Corrupt { page: Some(_), .. }), "{error:?}");
@@ -105,7 +105,7 @@ fn unprotected_pages_are_not_written_and_the_error_states_why() {
     let Err(error @ Error::ReadOnly(_)) = fixture.cache.flush_file(fixture.file) else {
         panic!("it was flushed")
     };
-    assert_eq!(error.to_string(), Error::ReadOnly("images: no".into()).to_string());
+    assert_eq!(error.to_string(), Error::ReadOnly(InstanceFailure::NoPreparedLog).to_string());
     assert_eq!((fixture.disk.writes.lock().len(), fixture.cache.dirty_pages(fixture.file)), (0, 1));
 }
 
@@ -175,13 +175,10 @@ fn no_page_is_written_after_a_failure_outside_the_cache() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 7);
     fixture.cache.check_writable().unwrap();
-    fixture.cache.fail("the log is full".into());
-    fixture.cache.fail("a later reason".into());
+    fixture.cache.fail(InstanceFailure::NoPreparedLog);
+    fixture.cache.fail(InstanceFailure::Ended);
     let error = fixture.cache.check_writable().unwrap_err();
-    assert!(
-        matches!(&error, Error::ReadOnly(failure) if failure.to_string() == "the log is full"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::ReadOnly(InstanceFailure::NoPreparedLog)), "{error}");
     assert!(fixture.cache.flush_file(fixture.file).is_err());
     assert_eq!((fixture.disk.value(1), fixture.value(1)), (0, 7));
     fixture.cache.detach(fixture.file).unwrap();

@@ -141,31 +141,20 @@ impl LogReader {
     ) -> Result<()> {
         // In earlier formats the checksum is zero.
         let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
-        let (fault, what) = if header.signature != previous.signature {
-            (LogErrorKind::OtherStream, "belongs to another log stream")
+        let fault = if header.signature != previous.signature {
+            LogErrorKind::OtherStream
         } else if header.previous_created != previous.created {
-            (LogErrorKind::OtherHistory, "does not continue the previous generation (creation times differ)")
+            LogErrorKind::OtherHistory
         } else if has_checksum && header.previous_checksum != accumulated {
-            (LogErrorKind::OtherContent, "does not continue the previous generation (its checksum differs)")
+            LogErrorKind::OtherContent
         } else {
             return Ok(());
         };
-        Err(self.fault(
-            header.generation,
-            fault,
-            LogPosition { generation: header.generation, segment: 0, offset: 0 },
-            what,
-        ))
+        Err(self.fault(LogPosition { generation: header.generation, segment: 0, offset: 0 }, fault))
     }
 
-    pub(crate) fn fault(
-        &self,
-        generation: Generation,
-        fault: LogErrorKind,
-        position: LogPosition,
-        what: &str,
-    ) -> Error {
-        Error::Log { path: self.known_path(generation), position, fault, what: what.to_string() }
+    pub(crate) fn fault(&self, position: LogPosition, fault: LogErrorKind) -> Error {
+        Error::Log { path: self.known_path(position.generation), position, fault }
     }
 
     pub(super) fn known_path(&self, generation: Generation) -> PathBuf {

@@ -27,7 +27,7 @@ use self::record_reads::OpenLogFile;
 pub(crate) use self::record_reads::RecordReads;
 use super::LogNames;
 use crate::error::LogErrorKind;
-use crate::{Error, Result};
+use crate::{Corruption, Error, InternalError, LogDamage, Result};
 
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
@@ -151,15 +151,9 @@ impl LogReader {
             if let Some((newest, archived)) =
                 files.last_key_value().filter(|(newest, _)| **newest >= generation)
             {
-                let what = format!(
-                    "the file contains log generation {:X} (hexadecimal), but {} contains {:X}, so the file \
-                     is not the newest log; restore the newest log, or remove the logs that do not belong \
-                     to this log stream",
-                    generation.0,
-                    archived.display(),
-                    newest.0
-                );
-                return Err(Error::Corrupt { path: current, page: None, what });
+                let (archived, newest) = (archived.clone(), *newest);
+                let fault = Corruption::NotNewestLog { found: generation, archived, newest };
+                return Err(Error::corrupt(current, fault));
             }
             files.insert(generation, current.clone());
         }
@@ -291,10 +285,7 @@ impl LogReader {
         from: LogPosition,
         mut visit: impl FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<()> {
-        let pinned = self
-            .pinned
-            .get()
-            .ok_or_else(|| Error::Internal("the tail of the log is not pinned".to_string()))?;
+        let pinned = self.pinned.get().ok_or(InternalError::UnpinnedTail)?;
         let mut visit = |record: PositionedRecord| if record.start >= from { visit(record) } else { Ok(()) };
         let generation = pinned.header.generation;
         let mut pending = None;
@@ -306,10 +297,9 @@ impl LogReader {
         let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
         let file = &pinned.file.file;
         file.read_at(0, &mut bytes[..end], IoReason::LogRead).map_err(|e| Error::io(file.path(), &e))?;
-        let scan =
-            scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
+        let scan = scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault))?;
         if (scan.last + 1, scan.accumulated) != (pinned.next_segment, pinned.accumulated) {
-            return Err(self.corrupt(generation, "the log changed after it was first read".to_string()));
+            return Err(self.corrupt(generation, Corruption::ChangedLog));
         }
         let log = LoadedLog { header: pinned.header.clone(), bytes, scan };
         for index in 1..pinned.next_segment {
@@ -323,11 +313,7 @@ impl LogReader {
         let file = self.vfs.open(path, OpenMode::Read).map_err(io_error)?;
         let mut bytes = IoBuffer::zeroed(SEGMENT_BYTES);
         file.read_at(0, &mut bytes, IoReason::LogRead).map_err(io_error)?;
-        LogHeader::decode(&bytes).map_err(|e| Error::Corrupt {
-            path: path.to_path_buf(),
-            page: None,
-            what: e.to_string(),
-        })
+        LogHeader::decode(&bytes).map_err(|e| Error::corrupt(path, e))
     }
 
     /// Returns the current path of a generation's file. The stream renames the newest files while they are being
@@ -355,20 +341,15 @@ impl LogReader {
         let io_error = |e: io::Error| Error::io(&path, &e);
         let header = self.header(&path)?;
         if header.generation != generation {
-            let what = format!(
-                "the file name specifies generation {:X}, but the header specifies {:X}",
-                generation.0, header.generation.0
-            );
-            return Err(self.corrupt(generation, what));
+            let (named, stored) = (generation, header.generation);
+            return Err(self.corrupt(generation, Corruption::LogGeneration { named, stored }));
         }
         let file = self.vfs.open(&path, OpenMode::Read).map_err(io_error)?;
         let len = file.len().map_err(io_error)?;
         let wanted = u64::from(header.file_segments) * SEGMENT_BYTES as u64;
         if len != wanted {
-            return Err(self.corrupt(
-                generation,
-                format!("the file is {len} bytes long, but its header specifies {wanted}"),
-            ));
+            let fault = Corruption::LogLength { found: len, specified: wanted };
+            return Err(self.corrupt(generation, fault));
         }
         if buffer.len() as u64 != len {
             buffer = IoBuffer::zeroed(len as usize);
@@ -397,15 +378,12 @@ impl LogReader {
         let generation = header.generation;
         let scan = scan_log(&mut bytes, generation).map_err(|fault| {
             let position = LogPosition { generation, segment: fault.segment, offset: 0 };
-            self.fault(generation, LogErrorKind::Damaged, position, &fault.to_string())
+            self.damaged(position, fault)
         })?;
         if scan.torn && !newest {
             let segment = scan.last + 1;
-            let what = format!(
-                "log segment {segment} is damaged, but the next generation shows that it was complete"
-            );
             let position = LogPosition { generation, segment, offset: 0 };
-            return Err(self.fault(generation, LogErrorKind::Damaged, position, &what));
+            return Err(self.damaged(position, LogDamage::TornSegment(segment)));
         }
         Ok(LoadedLog { header, bytes, scan })
     }
@@ -433,11 +411,9 @@ impl LogReader {
                 continue;
             }
             let bytes = record_len(rest)
-                .map_err(|e| e.to_string())
-                .and_then(|len| rest.get(..len).ok_or_else(|| "it extends past its segment".to_string()))
-                .map_err(|e| {
-                    self.fault(generation, LogErrorKind::Damaged, position(at), &format!("log record: {e}"))
-                })?;
+                .map_err(LogDamage::Record)
+                .and_then(|len| rest.get(..len).ok_or(LogDamage::RecordTooLong))
+                .map_err(|damage| self.damaged(position(at), damage))?;
             let (start, end) = (position(at), position(at + bytes.len()));
             at += bytes.len();
             match bytes {
@@ -457,11 +433,7 @@ impl LogReader {
                             visit(PositionedRecord { start: whole.start, end, bytes: whole.bytes })?;
                         }
                         std::cmp::Ordering::Greater => {
-                            let what = format!(
-                                "log record at {:?}: its fragments are longer than the record",
-                                whole.start
-                            );
-                            return Err(self.fault(generation, LogErrorKind::Damaged, whole.start, &what));
+                            return Err(self.damaged(whole.start, LogDamage::Fragments(whole.start)));
                         }
                     }
                 }
@@ -479,7 +451,11 @@ impl LogReader {
         Error::LogMissing { path: self.names.directory().to_path_buf(), generation }
     }
 
-    fn corrupt(&self, generation: Generation, what: String) -> Error {
-        Error::Corrupt { path: self.known_path(generation), page: None, what }
+    fn corrupt(&self, generation: Generation, fault: impl Into<Corruption>) -> Error {
+        Error::corrupt(self.known_path(generation), fault)
+    }
+
+    fn damaged(&self, position: LogPosition, damage: impl Into<LogDamage>) -> Error {
+        self.fault(position, LogErrorKind::Damaged(damage.into()))
     }
 }

@@ -11,7 +11,7 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::{LogReader, Segment};
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Maximum number of bytes read for one batch of records. There is no limit on the number of changes that a page may
 /// lack.
@@ -141,8 +141,6 @@ impl LogReader {
                 )?;
             }
         }
-        found.ok_or_else(|| {
-            self.corrupt(start.generation, format!("log record at {start:?} no longer exists"))
-        })
+        found.ok_or_else(|| self.corrupt(start.generation, Corruption::NoLogRecord(start)))
     }
 }

@@ -26,7 +26,7 @@ use super::reserve_logs::{ReserveLogState, ReserveLogs};
 use crate::log::CopyRegistration;
 pub(super) use crate::log::log_file::NameState;
 use crate::log::log_file::{archive_current, create, header, write_zeros};
-use crate::{Error, InstanceFailure, Result};
+use crate::{Error, InstanceFailure, Result, UsageError};
 
 /// Number of the last possible generation. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
@@ -95,9 +95,7 @@ impl LogStream {
             state.generation
         };
         if entered >= LAST_GENERATION {
-            return Err(Error::Usage(
-                "all log generation numbers have been used; start a new log stream".to_string(),
-            ));
+            return Err(UsageError::NoMoreGenerations.into());
         }
         self.rename_files(&mut files)?;
         // Both cases sync the directory, which also makes the renames durable.
@@ -298,7 +296,7 @@ impl LogStream {
         }
         let state = self.state.lock();
         let Some(prepared) = state.prepared.clone() else {
-            return Err(Error::ReadOnly("no log file has been prepared".into()));
+            return Err(Error::ReadOnly(InstanceFailure::NoPreparedLog));
         };
         header.previous_created = state.created;
         header.previous_checksum = state.accumulated;

@@ -35,7 +35,7 @@ use super::log_holds::LogHolds;
 use super::segment_buffer::SegmentBuffer;
 use super::{LogCounters, LogHold, LogListener, LogNames, LogStreamOptions, LogTail, RecordBatch};
 
-use crate::{Error, InstanceFailure, Result};
+use crate::{Error, InstanceFailure, Result, UsageError};
 
 /// Maximum number of segments in one write: 4 MiB. A sync takes as long as writing a megabyte, so each write includes
 /// everything that was appended during the previous one.
@@ -319,8 +319,7 @@ impl LogStream {
         let needed = SegmentBuffer::segments_for(bytes);
         let most_waiting = self.max_waiting_segments();
         if needed > most_waiting {
-            let what = format!("{bytes} bytes of records do not fit in a log file; use larger log files");
-            return Err(Error::Usage(what));
+            return Err(UsageError::RecordsTooLong(bytes).into());
         }
         loop {
             self.check()?;

@@ -7,6 +7,7 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::File;
 
 use super::LogStream;
+use crate::InstanceFailure;
 use crate::log::LogStreamOptions;
 
 impl LogStream {
@@ -19,7 +20,7 @@ impl LogStream {
         let mut log = LogStream::at(options, header.signature, file, start, header.created);
         log.received = true;
         // This makes every append fail, and also every write that needs an append.
-        let _ = log.down.set("another engine writes the log, so replay cannot append to it".into());
+        let _ = log.down.set(InstanceFailure::ReplayOnly);
         log
     }
 

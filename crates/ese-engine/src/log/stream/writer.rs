@@ -58,7 +58,7 @@ impl LogStream {
     /// Stops writing and renaming files, after waiting for the write in progress. Afterwards, other instances may
     /// open the files, and further calls return [`Error::ReadOnly`].
     pub(crate) fn stop(&self) {
-        let _ = self.down.set("the instance has ended".into());
+        let _ = self.down.set(InstanceFailure::Ended);
         self.files.lock().stopped = true;
         let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Flush);
         {
@@ -229,7 +229,7 @@ impl LogStream {
     /// Returns the error of an operation on the newest log. The file still has the path under which it was prepared,
     /// so the error names the current log instead.
     pub(super) fn current_log_failure(&self, error: &std::io::Error) -> Error {
-        Error::ReadOnly(InstanceFailure::io(&self.options.names.current(), error))
+        Error::ReadOnly(InstanceFailure::io(self.options.names.current(), error))
     }
 }
 

@@ -156,7 +156,7 @@ fn damaged_missing_and_foreign_logs_have_different_errors() {
     let damaged = disk.clone_disk();
     damaged.corrupt(&second, 4096 * 5 + 600, &[1, 2, 3, 4, 5, 6]).unwrap();
     assert!(
-        matches!(read(&damaged), Err(Error::Log { path, fault: LogErrorKind::Damaged, .. }) if path == second)
+        matches!(read(&damaged), Err(Error::Log { path, fault: LogErrorKind::Damaged(_), .. }) if path == second)
     );
     let gap = disk.clone_disk();
     gap.remove(&second).unwrap();

@@ -5,8 +5,8 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 use super::{batch, contents, create, names, options, read, record};
-use crate::Error;
 use crate::log::{LogReader, LogStream, PositionedRecord};
+use crate::{Corruption, Error};
 
 /// Appends records of 3000 bytes and makes each of them durable, until `done` returns true.
 fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
@@ -44,9 +44,9 @@ fn an_older_current_log_does_not_replace_the_newest_archive() {
                 let kept = disk.contents(&newest).unwrap() == whole;
                 panic!("the log goes on at {begun:?}; the newest archived one is still there: {kept}");
             }
-            Err(Error::Corrupt { path, what, .. }) => {
-                assert!(path == names().current() && what.contains("generation 3 "), "{what}");
-                assert!(what.contains(newest.to_str().unwrap()), "{what}");
+            Err(Error::Corrupt { path, fault, .. }) => {
+                let Corruption::NotNewestLog { found, archived, .. } = &fault else { panic!("{fault}") };
+                assert_eq!((path, *found, archived), (names().current(), Generation(3), &newest));
             }
             Err(other) => panic!("{other}"),
         }

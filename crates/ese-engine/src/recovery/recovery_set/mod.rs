@@ -18,7 +18,7 @@ pub use self::plan::RecoveryPlan;
 use super::attach::logs_content;
 use super::redo::redoable;
 use crate::log::{LogChain, LogNameFormat, LogNames, LogReader, ReceivedLog};
-use crate::{Error, Result};
+use crate::{Error, Result, UsageError};
 
 /// File name extension of logs that a recovery abandoned.
 pub const SET_ASIDE: &str = ".lost";
@@ -144,9 +144,7 @@ impl RecoverySet {
     /// changed. Returns whether redo can create a database from the logs.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         if plan.logs.is_empty() {
-            return Err(Error::Usage(format!(
-                "no log has records before {until}, where the replay is to stop"
-            )));
+            return Err(UsageError::StopBeforeLogs(until).into());
         }
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
@@ -243,17 +241,11 @@ fn stream_of(logs: &[DiscoveredLog], databases: &[DiscoveredDatabase]) -> Result
     match (streams.iter().find(is_stream_of_database), largest.next(), largest.next()) {
         (Some(named), ..) => Ok(*named),
         (None, Some(one), None) => Ok(*one),
-        (None, Some(_), Some(_)) => Err(Error::Usage(
-            "the logs belong to several log streams; specify the files of only one stream".to_string(),
-        )),
-        _ => Err(Error::Usage(match databases.first() {
-            Some(database) => format!(
-                "{}: the directory of the database does not contain logs; also specify the directory of its logs",
-                database.path.display()
-            ),
-            None => "no ESE logs or databases were found; specify the directory of an instance, or its files"
-                .to_string(),
-        })),
+        (None, Some(_), Some(_)) => Err(UsageError::SeveralStreams.into()),
+        _ => {
+            let database = databases.first().map(|database| database.path.clone());
+            Err(database.map_or(UsageError::NothingFound, UsageError::NoLogs).into())
+        }
     }
 }
 

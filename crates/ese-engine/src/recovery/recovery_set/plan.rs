@@ -9,7 +9,7 @@ use jetcell_vfs::Vfs;
 
 use super::{DiscoveredDatabase, RecoverySet};
 use crate::log::{LogChain, LogNames, LogReader};
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// Plan for a recovery: the logs to replay, and the logs that are missing.
 #[derive(Clone, Debug)]
@@ -132,12 +132,8 @@ impl RecoverySet {
                 _ => LogPosition::MAX,
             };
             if until < end {
-                return Err(Error::Usage(format!(
-                    "{}: the database is inconsistent before the end of log generation {:X} (hexadecimal), but \
-                     the replay is to stop at {until}; choose a later position",
-                    database.path.display(),
-                    needed.0
-                )));
+                let (database, stop) = (database.path.clone(), until);
+                return Err(UsageError::StopWhileInconsistent { database, needed, stop }.into());
             }
         }
         Ok(())

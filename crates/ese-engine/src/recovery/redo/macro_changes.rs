@@ -15,7 +15,7 @@ use ese_format::log::record::{LogRecord, Merge, PageMove, PageMoveFlags, Split, 
 use ese_format::page::PageFlags;
 
 use super::page_redo::{PageRole, pages_of};
-use crate::page_misfit::PageMisfit;
+use crate::MacroError;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
 
@@ -32,40 +32,6 @@ impl PageEffects {
     /// Returns the effects of a record that does not depend on other records.
     pub fn from_single_record(record: &LogRecord) -> PageEffects {
         PageEffects { pages: pages_of(record).0, key: None }
-    }
-}
-
-/// Reason why the records of a macro contradict each other.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-pub(super) enum MacroError {
-    #[error("ends a macro that was not started")]
-    NotStarted,
-    #[error("has a different dbtime than its macro")]
-    OtherTime,
-    #[error("is outside a macro")]
-    Outside,
-    #[error("begins a merge without a record for the parent")]
-    MergeOfEarlierVersion,
-    #[error(transparent)]
-    Misfit(#[from] PageMisfit),
-    #[error("a merge has an unknown type")]
-    MergeType,
-    #[error("the records of a merge do not match")]
-    Merge,
-    #[error("the split of a parent does not have a line for the separator")]
-    NoSeparatorLine,
-    #[error("a split does not contain the change that needs the space")]
-    NoIncomingChange,
-    #[error("a record does not have a previous dbtime")]
-    NoDbTime,
-    #[error("a record does not have a previous dbtime, and its page was not split")]
-    NoSplit,
-}
-
-impl MacroError {
-    /// Returns true if only earlier versions of Jetcell wrote such records.
-    pub fn is_of_earlier_version(self) -> bool {
-        matches!(self, MacroError::OtherTime | MacroError::MergeOfEarlierVersion)
     }
 }
 

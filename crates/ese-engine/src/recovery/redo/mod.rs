@@ -30,7 +30,6 @@ mod released_space;
 mod unfinished_transactions;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ops::Range;
 
 use ese_format::log::record::{LogRecord, Macro, operation};
@@ -40,7 +39,7 @@ use jetcell_sync::Arc;
 pub use self::comparison::ComparisonResult;
 pub(super) use self::copy_tasks::CopyTasks;
 use self::groups::OpenGroup;
-use self::macro_changes::{MacroError, PageEffects, macro_effects};
+use self::macro_changes::{PageEffects, macro_effects};
 use self::open_macros::{OpenMacro, OpenMacros, macro_key};
 use self::open_transactions::OpenTransactions;
 pub(super) use self::page_redo::pages_changed;
@@ -55,7 +54,7 @@ use crate::cache::{MemoryGrant, PageKey};
 use crate::core::Core;
 use crate::log::LogReader;
 use crate::storage::DatabaseFile;
-use crate::{Error, Result};
+use crate::{Corruption, Error, MacroError, Result};
 
 /// State of a redo in progress.
 pub(super) struct Redo {
@@ -116,7 +115,9 @@ impl Redo {
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
         if let RecordTreatment::Refused(why) = treatment(&record) {
-            return Err(self.corrupt_record(&record, buffered.start, why));
+            let (record, position) = (record.name(), buffered.start);
+            let fault = Corruption::RefusedRecord { record, position, reason: why };
+            return Err(Error::corrupt(self.log.directory(), fault));
         }
         match self.take_for_group(buffered, record, payloads)? {
             Some((buffered, record)) => self.one_record(buffered, record, payloads),
@@ -170,18 +171,11 @@ impl Redo {
     }
 
     fn macro_error(&self, record: &LogRecord, position: LogPosition, error: MacroError) -> Error {
-        if !error.is_of_earlier_version() {
-            return self.corrupt_record(record, position, error);
-        }
         let (path, record) = (self.log.directory().to_path_buf(), record.name());
-        Error::EarlierVersion { path, record, position, difference: error.to_string() }
-    }
-
-    fn corrupt_record(&self, record: &LogRecord, start: LogPosition, what: impl Display) -> Error {
-        Error::Corrupt {
-            path: self.log.directory().to_path_buf(),
-            page: None,
-            what: format!("{} record at {start:?} {what}", record.name()),
+        if error.is_of_earlier_version() {
+            Error::EarlierVersion { path, record, position, difference: error }
+        } else {
+            Error::corrupt(path, Corruption::Macro { record, position, error })
         }
     }
 
@@ -329,14 +323,6 @@ impl Redo {
     }
 
     fn database(&self, log_id: u8) -> Result<Arc<DatabaseFile>> {
-        self.attached(log_id).ok_or_else(|| Error::Corrupt {
-            path: "log".into(),
-            page: None,
-            what: format!("the log refers to database {log_id}, which is not attached"),
-        })
+        self.attached(log_id).ok_or_else(|| Error::corrupt("log", Corruption::NotAttached(log_id)))
     }
-}
-
-fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: impl Display) -> Error {
-    Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }

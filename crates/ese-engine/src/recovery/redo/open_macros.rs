@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ese_format::log::record::{LogRecord, Macro};
 use ese_format::{DbTime, LogPosition};
 
-use super::macro_changes::MacroError;
+use crate::MacroError;
 use crate::recovery::replay_window::BufferedRecord;
 
 /// A macro whose `MacroCommit` has not been read.

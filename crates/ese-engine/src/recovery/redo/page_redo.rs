@@ -10,6 +10,7 @@ use ese_format::space::SpaceHeader;
 use ese_format::{DbTime, PageNumber, PageSize};
 
 use super::counters::CounterChange;
+use crate::Corruption;
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::page_misfit::PageMisfit;
@@ -318,15 +319,6 @@ fn changed_data(
     counter.changed(old()?).map(Some)
 }
 
-/// Error returned when a change that is not a delta cannot be applied.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ApplyError {
-    #[error(transparent)]
-    Page(#[from] PageMisfit),
-    #[error("image in the log record: {0}")]
-    Image(#[from] ImageError),
-}
-
 /// Makes a change that is not a delta.
 pub(super) fn apply(
     record: &LogRecord,
@@ -335,7 +327,7 @@ pub(super) fn apply(
     bytes: &mut [u8],
     size: PageSize,
     key: Option<&[u8]>,
-) -> Result<(), ApplyError> {
+) -> Result<(), Corruption> {
     let image = |image: Result<Option<Vec<u8>>, ImageError>| {
         image.map(|image| image.unwrap_or_else(|| vec![0; size.bytes()]))
     };

@@ -23,14 +23,15 @@ const EXTEND_DB: u8 = 68;
 /// Decodes a record and returns it if redo can continue after it.
 ///
 /// # Errors
-/// Returns [`Error::Log`](crate::Error::Log) with [`LogErrorKind::UnknownRecord`] if the record's type is unknown or
-/// redo refuses it.
+/// Returns [`Error::Log`](crate::Error::Log) with [`LogErrorKind::UnknownRecord`] if the record's type is unknown, and
+/// with [`LogErrorKind::RefusedRecord`] if redo refuses it.
 pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &PositionedRecord) -> Result<LogRecord> {
-    let unknown =
-        |what: &str| reader.fault(stored.start.generation, LogErrorKind::UnknownRecord, stored.start, what);
-    let (record, _) = LogRecord::decode(&stored.bytes).map_err(|error| unknown(&error.to_string()))?;
+    let (record, _) =
+        LogRecord::decode(&stored.bytes).map_err(|error| reader.fault(stored.start, error.into()))?;
     match treatment(&record) {
-        RecordTreatment::Refused(why) => Err(unknown(&format!("the {} record {why}", record.name()))),
+        RecordTreatment::Refused(why) => {
+            Err(reader.fault(stored.start, LogErrorKind::RefusedRecord(record.name(), why)))
+        }
         RecordTreatment::Redone | RecordTreatment::NoPageEffect => Ok(record),
     }
 }

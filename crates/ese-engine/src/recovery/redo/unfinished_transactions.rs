@@ -15,7 +15,7 @@ use crate::cache::AttachedFileId;
 use crate::transaction::{
     ActiveTransaction, EndedTransaction, SYSTEM_PROCID, Transaction, UndoEntry, Version, VersionChange,
 };
-use crate::{Error, Result};
+use crate::{Result, UsageError};
 
 /// A versioned change to a node, which redo retains until its transaction ends.
 pub(super) struct NodeOperation {
@@ -193,12 +193,8 @@ impl Redo {
                     }
                     TransactionOperation::Counter(counter) if counter.undone => {}
                     TransactionOperation::Counter(counter) => {
-                        let start = counter.start;
-                        return Err(Error::Usage(format!(
-                            "{}: an unfinished transaction changed a counter (log record at {start:?}); \
-                             Jetcell cannot roll this change back and can only leave the database dirty",
-                            self.log.directory().display()
-                        )));
+                        let (log, position) = (self.log.directory().to_path_buf(), counter.start);
+                        return Err(UsageError::UnfinishedCounter { log, position }.into());
                     }
                     TransactionOperation::CreateTree { database, root } => {
                         entries.push(UndoEntry::Tree(self.database(database)?.file_id, root));

@@ -18,22 +18,21 @@ use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
+use super::RedoRecord;
 use super::comparison::ReceivedImages;
 use super::copy_tasks::CopyOutcome;
 use super::page_redo::{
-    ApplyError, PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image,
-    required_time,
+    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, required_time,
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
-use super::{RedoRecord, corrupt_page};
-use crate::bulk::{WITHOUT_PAGES, is_link};
-use crate::cache::{DbTimeMismatch, MemoryGrant, PageDelta, PageKey, WriteLatch};
+use crate::bulk::is_link;
+use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
 use crate::error::PageTimeMismatch;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
-use crate::{Error, Result};
+use crate::{Corruption, Error, Result};
 
 /// Maximum number of pages in a batch.
 const BATCH_PAGES: usize = 256;
@@ -285,10 +284,12 @@ impl<'a> PageReplay<'a> {
                 database.pin_new(number)?
             }
             // The page may have been returned to the file system later. If it was not, redo fails at its end.
-            Err(Error::Corrupt { path, page, what }) => {
+            Err(Error::Corrupt { path, page, mut fault }) => {
                 let of_load = is_link(&self.decode(first)?);
-                let what = if of_load { format!("{what}; {WITHOUT_PAGES}") } else { what };
-                let error = Error::Corrupt { path, page, what };
+                if of_load {
+                    fault = Corruption::BulkLoad(Box::new(fault));
+                }
+                let error = Error::Corrupt { path, page, fault };
                 if of_load && !self.may_lack_link(first, &database) {
                     return Err(error);
                 }
@@ -328,7 +329,7 @@ impl<'a> PageReplay<'a> {
             }
         });
         let result = match result {
-            Err((change, error @ Error::PageTime { fault: PageTimeMismatch::Older, .. }))
+            Err((change, error @ Error::PageTime { fault: PageTimeMismatch::Older { .. }, .. }))
                 if self.images.is_some()
                     && (!is_link(&self.decode(&change)?) || self.may_lack_link(&change, &database)) =>
             {
@@ -357,12 +358,8 @@ impl<'a> PageReplay<'a> {
             path: database.path.clone(),
             page: first.key.page,
             position,
-            fault: PageTimeMismatch::BeyondHeader,
-            what: format!(
-                "dbtime {} is newer than the logs that the database needs: the file was changed by another \
-                 program",
-                time.0
-            ),
+            fault: PageTimeMismatch::BeyondHeader { found: time },
+            bulk_load: false,
         })
     }
 
@@ -379,20 +376,15 @@ impl<'a> PageReplay<'a> {
         let Some(redo_record) = self.records.get(index as usize) else { return Ok(()) };
         let time = Page::new(latch, size).db_time();
         let start = redo_record.buffered.start;
-        let corrupt_page_error = |error: ApplyError| {
-            corrupt_page(database, number, format_args!("{error} (log record at {start:?})"))
+        let corrupt = |fault: Corruption| {
+            database.corrupt(number, Corruption::Redo { position: start, fault: Box::new(fault) })
         };
         // If the page's time equals the time after the change, it already contains earlier changes of the same macro.
         let expected = required_time(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
-            let mut what = DbTimeMismatch { found: time, expected: before }.to_string();
-            if is_link(record) {
-                what = format!("{what}; {WITHOUT_PAGES}");
-            }
-            let older = time < before || time.is_unwritten();
-            let fault = if older { PageTimeMismatch::Older } else { PageTimeMismatch::Newer };
-            let path = database.path.clone();
-            return Err(Error::PageTime { path, page: number, position: start, fault, what });
+            let (path, bulk_load) = (database.path.clone(), is_link(record));
+            let fault = PageTimeMismatch::new(time, before);
+            return Err(Error::PageTime { path, page: number, position: start, fault, bulk_load });
         }
         if let Some(node) = record.node_change() {
             let transaction = redo_record.transaction.as_ref();
@@ -401,16 +393,16 @@ impl<'a> PageReplay<'a> {
         let mut key = Vec::new();
         let undoes = redo_record.undoes.as_ref();
         let delta = delta_of(record, change.role, &Page::new(latch, size), undoes, &mut key);
-        match delta.map_err(|misfit| corrupt_page_error(misfit.into()))? {
+        match delta.map_err(|misfit| corrupt(misfit.into()))? {
             Some(delta) => {
                 let applied = delta.apply(&mut PageMut::new(latch, size));
-                applied.map_err(|misfit| corrupt_page_error(misfit.into()))?;
+                applied.map_err(|misfit| corrupt(misfit.into()))?;
                 latch.mark_dirty_by_delta(redo_record.needs_from);
                 latch.record_delta(&delta, change.after);
             }
             None => {
                 let key = redo_record.key.as_deref();
-                apply(record, change.role, number, latch, size, key).map_err(corrupt_page_error)?;
+                apply(record, change.role, number, latch, size, key).map_err(corrupt)?;
                 if !matches!(record, LogRecord::Scrub(_)) {
                     let flags = Page::new(latch, size).flags() - PageFlags::SCRUBBED;
                     PageMut::new(latch, size).set_flags(flags);

@@ -2,14 +2,22 @@
 //! proceed.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
+use self::corruption::NOT_LOGGED;
+pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch, RecordDefect};
+pub use self::kinds::{AttachmentErrorKind, InternalError, LogErrorKind};
+pub use self::usage_error::UsageError;
 use crate::file_error::FileError;
+
+mod corruption;
+mod kinds;
+mod usage_error;
 
 /// Result type for engine calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -36,9 +44,9 @@ pub enum Error {
     /// The record does not exist.
     #[error("no record found")]
     RecordNotFound,
-    /// The caller used the interface incorrectly; the text describes the mistake.
-    #[error("{0}")]
-    Usage(String),
+    /// The caller used the interface incorrectly.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
     /// The file cannot be used as a database. The file was not changed.
     #[error("{path}: {error}")]
     File {
@@ -56,9 +64,9 @@ pub enum Error {
         /// Name of the table.
         name: String,
     },
-    /// A bug in the engine; the text describes it. Please report it. ESE: `JET_errInternalError`.
+    /// A bug in the engine. Please report it. ESE: `JET_errInternalError`.
     #[error("internal error: {0}")]
-    Internal(String),
+    Internal(#[from] InternalError),
     /// The version store has reached its limit. Commit or roll back the oldest transaction. ESE:
     /// `JET_errVersionStoreOutOfMemory`.
     #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
@@ -88,15 +96,15 @@ pub enum Error {
         /// The locked path.
         path: PathBuf,
     },
-    /// Stored data is corrupt; the text names the page or log and describes the damage.
-    #[error("{path}: {what}")]
+    /// Stored data is corrupt.
+    #[error("{path}: {}{fault}", page.map_or(String::new(), |page| format!("page {page}: ")))]
     Corrupt {
         /// Damaged file.
         path: PathBuf,
         /// Page number, if the file is a database.
         page: Option<PageNumber>,
-        /// Description of the damage.
-        what: String,
+        /// Kind of damage.
+        fault: Corruption,
     },
     /// A log record has a form that only earlier versions of Jetcell wrote. It is not redone.
     #[error("{path}: {record} record at {position:?} {difference}, as earlier versions of Jetcell wrote it")]
@@ -108,7 +116,7 @@ pub enum Error {
         /// Position of the record.
         position: LogPosition,
         /// Difference from the form that this version writes.
-        difference: String,
+        difference: MacroError,
     },
     /// Logs that recovery requires are missing.
     #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), but some of them \
@@ -139,7 +147,7 @@ pub enum Error {
         generation: Generation,
     },
     /// A log file is damaged, or does not belong to this sequence. None of its records were replayed.
-    #[error("{path}: at log position {position}: {what}")]
+    #[error("{path}: at log position {position}: {fault}")]
     Log {
         /// Log file.
         path: PathBuf,
@@ -147,12 +155,13 @@ pub enum Error {
         position: LogPosition,
         /// Kind of the error.
         fault: LogErrorKind,
-        /// Description of the error.
-        what: String,
     },
     /// A page's database time does not match the log record to be replayed. Redo stopped at this page, in the
     /// record's generation.
-    #[error("{path}: page {page}: {what} (log record at {position:?})")]
+    #[error(
+        "{path}: page {page}: {fault}{} (log record at {position:?})",
+        if *bulk_load { format!("; {NOT_LOGGED}") } else { String::new() }
+    )]
     PageTime {
         /// Database file.
         path: PathBuf,
@@ -162,38 +171,29 @@ pub enum Error {
         position: LogPosition,
         /// Kind of mismatch.
         fault: PageTimeMismatch,
-        /// Description of the mismatch.
-        what: String,
+        /// Whether the record refers to the pages of a bulk load, which are not in the log.
+        bulk_load: bool,
     },
     /// A database is not in the state that the log continues from. The database was not changed.
-    #[error("{path}: {what}")]
+    #[error("{path}: {fault}")]
     Attachment {
         /// Database file.
         path: PathBuf,
         /// Kind of the error.
         fault: AttachmentErrorKind,
-        /// Description of the error, and what to do.
-        what: String,
     },
     /// A backup cannot be started or continued. The databases were not changed.
-    #[error("{what}")]
-    Backup {
-        /// Kind of the error.
-        fault: BackupErrorKind,
-        /// Description of the error, and what to do.
-        what: String,
-    },
+    #[error(transparent)]
+    Backup(#[from] BackupErrorKind),
     /// The instance refuses changes because a write, a sync, or a session's rollback has failed. Reopen the instance
     /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(#[source] InstanceFailure),
     /// A read failed, or a write that nothing depended on yet.
-    #[error("{path}: {message}")]
+    #[error("{path}: {source}")]
     Io {
         /// File that was read or written.
         path: PathBuf,
-        /// The operating system's error message.
-        message: String,
         /// Kind of operating system error.
         kind: io::ErrorKind,
         /// The operating system's error.
@@ -201,92 +201,120 @@ pub enum Error {
     },
 }
 
+/// Reason why a backup cannot be started or continued.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum BackupErrorKind {
+    #[error("a backup of the instance is running")]
+    Running,
+    #[error("a bulk load is running, and its pages are not logged")]
+    BulkLoadRunning,
+    #[error("this backup does not include pages, or has already read all pages")]
+    NoMorePages,
+    #[error("the logs are already closed, or pages are still being read")]
+    NotReadyToClose,
+    #[error("the logs of the backup have not been closed yet")]
+    LogsNotClosed,
+    #[error("{0}: the database does not have a full backup yet")]
+    NoFullBackup(PathBuf),
+    #[error(
+        "only full backups are possible, because circular logging is enabled and the instance removes its logs \
+         itself"
+    )]
+    CircularLogging,
+    #[error("{0}: the log was removed, but the backup needs it")]
+    LogsRemoved(PathBuf),
+    #[error("{path}: failed to back up the log: {error}")]
+    LogUnreadable { path: PathBuf, error: Arc<Error> },
+    #[error("not all logs of the backup have been read")]
+    LogNotCopied,
+    #[error("the snapshot does not contain all logs of the backup")]
+    IncompleteSnapshot,
+    #[error("the instance was frozen for more than {} s, so it was released automatically", .0.as_secs_f64())]
+    FreezeTimedOut(Duration),
+}
+
+impl BackupErrorKind {
+    fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            BackupErrorKind::Running => "wait for the backup, or stop it",
+            BackupErrorKind::BulkLoadRunning => "start the backup after the load",
+            BackupErrorKind::NoFullBackup(_) => "make a full backup first",
+            BackupErrorKind::LogsRemoved(_) => "make a full backup",
+            _ => return None,
+        })
+    }
+}
+
 /// Failure after which an instance refuses changes.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{what}")]
-pub struct InstanceFailure {
-    what: String,
-    /// Error of the operation that failed, unless the instance itself refused it.
-    source: Option<Arc<Error>>,
+#[non_exhaustive]
+pub enum InstanceFailure {
+    /// The instance has ended.
+    #[error("the instance has ended")]
+    Ended,
+    /// The instance only replays a log that another engine writes.
+    #[error("another engine writes the log, so replay cannot append to it")]
+    ReplayOnly,
+    /// The next log file does not exist yet.
+    #[error("no log file has been prepared")]
+    NoPreparedLog,
+    /// A write or a sync failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        source: Arc<io::Error>,
+    },
+    /// Another operation failed.
+    #[error(transparent)]
+    Other(Arc<Error>),
+    /// An operation failed because of another failure.
+    #[error("{operation}: {failure}")]
+    During {
+        /// Operation that failed.
+        operation: FailedOperation,
+        /// Cause of the failure.
+        #[source]
+        failure: Arc<InstanceFailure>,
+    },
+}
+
+/// Operation whose failure makes an instance refuse changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe the variants")]
+pub enum FailedOperation {
+    #[error("failed to write the header")]
+    WriteHeader,
+    #[error("failed to make the files durable")]
+    SyncFiles,
+    #[error("failed to attach {0}")]
+    Attach(PathBuf),
+    #[error("failed to roll back a transaction")]
+    Rollback,
 }
 
 impl InstanceFailure {
     /// Returns the failure of an operation on the file or directory `path`.
-    pub(crate) fn io(path: &Path, error: &io::Error) -> InstanceFailure {
-        let what = format!("{}: {error}", path.display());
-        InstanceFailure { what, source: Some(Arc::new(Error::io(path, error))) }
+    pub(crate) fn io(path: impl Into<PathBuf>, error: &io::Error) -> InstanceFailure {
+        InstanceFailure::Io { path: path.into(), source: Arc::new(jetcell_vfs::clone_io_error(error)) }
     }
 
-    /// Prefixes the failure with the operation that failed because of it.
-    pub(crate) fn context(self, context: impl Display) -> InstanceFailure {
-        InstanceFailure { what: format!("{context}: {self}"), ..self }
+    /// Adds the operation that failed because of this failure.
+    pub(crate) fn during(self, operation: FailedOperation) -> InstanceFailure {
+        InstanceFailure::During { operation, failure: Arc::new(self) }
     }
-}
 
-impl From<&str> for InstanceFailure {
-    fn from(what: &str) -> InstanceFailure {
-        InstanceFailure { what: what.to_string(), source: None }
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            InstanceFailure::Io { path, source } => Error::io(path, source).advice(),
+            InstanceFailure::Other(error) => error.advice(),
+            InstanceFailure::During { failure, .. } => failure.advice(),
+            _ => None,
+        }
     }
-}
-
-/// Reason why a log file cannot be replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogErrorKind {
-    /// A segment or a record is damaged.
-    Damaged,
-    /// The file belongs to another log stream: the signatures differ.
-    OtherStream,
-    /// The file does not continue the previous generation: the creation times differ.
-    OtherHistory,
-    /// The file does not continue the content of the previous generation: the accumulated checksums differ.
-    OtherContent,
-    /// The file contains a record that recovery cannot redo.
-    UnknownRecord,
-}
-
-/// How a page's database time differs from the time that the log expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageTimeMismatch {
-    /// The page is older than expected: a write was lost, or the file is an older copy.
-    Older,
-    /// The page's time is between the times before and after the logged change.
-    Newer,
-    /// The page contains a change from a generation that the database header does not name. Another program changed
-    /// the file.
-    BeyondHeader,
-}
-
-/// Reason why the log cannot attach a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttachmentErrorKind {
-    /// The file does not exist, or is a different database.
-    Missing,
-    /// The file was shut down at a position that does not match the log. It is an older copy, or another program
-    /// changed it.
-    OtherShutdown,
-    /// The file comes from a backup and was not restored.
-    NotRestored,
-}
-
-/// Reason why a backup cannot be started or continued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackupErrorKind {
-    /// Another backup of the instance is running.
-    Running,
-    /// A backup step was called in the wrong order.
-    WrongStep,
-    /// A database has no full backup yet.
-    NoFullBackup,
-    /// Circular logging is enabled, so the instance removes its logs itself.
-    CircularLogging,
-    /// Logs since the previous backup were removed.
-    LogsRemoved,
-    /// A log file cannot be read, or is damaged.
-    LogUnreadable,
-    /// The caller has not read all logs.
-    LogNotCopied,
-    /// The freeze reached its time limit, so the instance ended it.
-    FreezeTimedOut,
 }
 
 impl Error {
@@ -295,19 +323,27 @@ impl Error {
     pub(crate) fn cause(&self) -> InstanceFailure {
         match self {
             Error::ReadOnly(failure) => failure.clone(),
-            other => InstanceFailure { what: other.to_string(), source: Some(Arc::new(other.clone())) },
+            other => InstanceFailure::Other(Arc::new(other.clone())),
         }
     }
 
-    /// Returns what the user can do about the error, for example `delete the file and create it again`. The
-    /// descriptions in [`Error::Usage`], [`Error::Attachment`], [`Error::Backup`] and in a few cases of
-    /// [`Error::Corrupt`] contain the advice instead.
+    /// Returns what the user can do about the error, for example `delete the file and create it again`.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Error::File { path, error } => return error.advice(path),
             Error::DiskFull { advice: Some(advice), .. } => return Some(advice.clone()),
             Error::DiskFull { advice: None, .. } => "free some space and retry",
-            Error::ReadOnly(failure) => return failure.source.as_ref()?.advice(),
+            Error::ReadOnly(failure) => return failure.advice(),
+            Error::Usage(error) => error.advice()?,
+            Error::Attachment { fault, .. } => fault.advice()?,
+            Error::Corrupt { fault: Corruption::NotNewestLog { .. }, .. } => {
+                "restore the newest log, or remove the logs that do not belong to this log stream"
+            }
+            Error::Corrupt { fault: Corruption::BulkLoad(_), .. }
+            | Error::PageTime { bulk_load: true, .. } => {
+                "replay the logs onto a database from after the load, or stop before the load"
+            }
+            Error::Backup(kind) => kind.advice()?,
             Error::OutOfOrder => "insert the row after the load",
             Error::OutOfMemory { .. } => "use a smaller cache, or raise the memory limit of the process",
             Error::EarlierVersion { .. } => {
@@ -322,6 +358,11 @@ impl Error {
         self.advice().map_or_else(|| self.to_string(), |advice| format!("{self}; {advice}"))
     }
 
+    /// Returns the error for damage in a file that is not a database, or outside the pages of a database.
+    pub fn corrupt(path: impl Into<PathBuf>, fault: impl Into<Corruption>) -> Error {
+        Error::Corrupt { path: path.into(), page: None, fault: fault.into() }
+    }
+
     /// Wraps an I/O error together with the file's path. "No space" errors become [`Error::DiskFull`].
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
@@ -329,13 +370,7 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Error::DiskFull { path, advice: jetcell_vfs::io_error_advice(error) }
             }
-            kind => {
-                let source = match jetcell_vfs::system_error_number(error) {
-                    Some(code) => io::Error::from_raw_os_error(code),
-                    None => io::Error::new(kind, error.to_string()),
-                };
-                Error::Io { path, message: error.to_string(), kind, source: Arc::new(source) }
-            }
+            kind => Error::Io { path, kind, source: Arc::new(jetcell_vfs::clone_io_error(error)) },
         }
     }
 
@@ -380,30 +415,40 @@ impl Error {
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
             Error::Log { fault, .. } => match fault {
-                LogErrorKind::Damaged | LogErrorKind::UnknownRecord => (-501, "JET_errLogFileCorrupt"),
+                LogErrorKind::Damaged(_)
+                | LogErrorKind::UnknownRecord(_)
+                | LogErrorKind::RefusedRecord(..) => (-501, "JET_errLogFileCorrupt"),
                 LogErrorKind::OtherStream => (-530, "JET_errBadLogSignature"),
                 LogErrorKind::OtherHistory => (-515, "JET_errInvalidLogSequence"),
                 LogErrorKind::OtherContent => (-590, "JET_errLogChecksumMismatch"),
             },
             Error::PageTime { fault, .. } => match fault {
-                PageTimeMismatch::Older => (-566, "JET_errDbTimeTooOld"),
-                PageTimeMismatch::Newer => (-567, "JET_errDbTimeTooNew"),
-                PageTimeMismatch::BeyondHeader => (-625, "JET_errDbTimeBeyondMaxRequired"),
+                PageTimeMismatch::Older { .. } => (-566, "JET_errDbTimeTooOld"),
+                PageTimeMismatch::Newer { .. } => (-567, "JET_errDbTimeTooNew"),
+                PageTimeMismatch::BeyondHeader { .. } => (-625, "JET_errDbTimeBeyondMaxRequired"),
             },
             Error::Attachment { fault, .. } => match fault {
-                AttachmentErrorKind::Missing => (-1216, "JET_errAttachedDatabaseMismatch"),
-                AttachmentErrorKind::OtherShutdown => (-551, "JET_errConsistentTimeMismatch"),
+                AttachmentErrorKind::NotFound
+                | AttachmentErrorKind::OtherDatabase
+                | AttachmentErrorKind::NoDatabase => (-1216, "JET_errAttachedDatabaseMismatch"),
+                AttachmentErrorKind::OtherShutdown { .. } => (-551, "JET_errConsistentTimeMismatch"),
                 AttachmentErrorKind::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
             },
-            Error::Backup { fault, .. } => match fault {
-                BackupErrorKind::Running => (-505, "JET_errBackupInProgress"),
-                BackupErrorKind::WrongStep => (-521, "JET_errInvalidBackupSequence"),
-                BackupErrorKind::NoFullBackup => (-560, "JET_errMissingFullBackup"),
+            Error::Backup(kind) => match kind {
+                BackupErrorKind::Running | BackupErrorKind::BulkLoadRunning => {
+                    (-505, "JET_errBackupInProgress")
+                }
+                BackupErrorKind::NoMorePages
+                | BackupErrorKind::NotReadyToClose
+                | BackupErrorKind::LogsNotClosed => (-521, "JET_errInvalidBackupSequence"),
+                BackupErrorKind::NoFullBackup(_) => (-560, "JET_errMissingFullBackup"),
                 BackupErrorKind::CircularLogging => (-526, "JET_errInvalidBackup"),
-                BackupErrorKind::LogsRemoved => (-569, "JET_errMissingFileToBackup"),
-                BackupErrorKind::LogUnreadable => (-612, "JET_errLogReadVerifyFailure"),
-                BackupErrorKind::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
-                BackupErrorKind::FreezeTimedOut => (-2402, "JET_errOSSnapshotTimeOut"),
+                BackupErrorKind::LogsRemoved(_) => (-569, "JET_errMissingFileToBackup"),
+                BackupErrorKind::LogUnreadable { .. } => (-612, "JET_errLogReadVerifyFailure"),
+                BackupErrorKind::LogNotCopied | BackupErrorKind::IncompleteSnapshot => {
+                    (-616, "JET_errLogFileNotCopied")
+                }
+                BackupErrorKind::FreezeTimedOut(_) => (-2402, "JET_errOSSnapshotTimeOut"),
             },
             Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),
             Error::Io { .. } => (-1022, "JET_errDiskIO"),

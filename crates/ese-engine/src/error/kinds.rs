@@ -1,0 +1,111 @@
+//! Reasons of errors, by the part of the engine that reports them.
+
+use std::io;
+
+use ese_format::attachment::AttachmentError;
+use ese_format::log::record::LogRecordError;
+use ese_format::record::RecordError;
+use ese_format::{LogPosition, PageNumber};
+
+use super::corruption::LogDamage;
+use crate::page_misfit::PageMisfit;
+
+/// Kind of bug in the engine.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum InternalError {
+    #[error("catalog row: {0}")]
+    CatalogRow(RecordError),
+    #[error("the checkpoint failed to list the attached databases: {0}")]
+    Checkpoint(#[from] AttachmentError),
+    #[error("a transaction cannot be rolled back, because its database is no longer attached")]
+    RollbackOfDetached,
+    #[error("failed to freeze the files: {0}")]
+    Freeze(io::ErrorKind),
+    #[error("a read did not complete")]
+    LostRead,
+    #[error("the tail of the log is not pinned")]
+    UnpinnedTail,
+    #[error("a log record does not fit into an empty window")]
+    ReplayWindow,
+    #[error("an index entry is too long")]
+    IndexEntry,
+    #[error("the sort does not have a run file")]
+    NoRunFile,
+    #[error("a separator does not fit into an internal page")]
+    Separator,
+    #[error("page {0} is not being built")]
+    NotBeingBuilt(PageNumber),
+    #[error("a page cannot be split into itself")]
+    SplitIntoItself,
+    #[error("split of page {page}: {misfit}")]
+    Split { page: PageNumber, misfit: PageMisfit },
+    #[error("a new extent does not have pages")]
+    EmptyExtent,
+    #[error("an extent has no free pages left after splits of the owned-extent tree")]
+    UsedExtent,
+    #[error("a leaf of owned extents is full")]
+    FullExtentLeaf,
+    #[error("the database root does not accept extents")]
+    RootExtents,
+    #[error("the table does not have a long-value tree")]
+    NoLongValueTree,
+}
+
+/// Reason why a log file cannot be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogErrorKind {
+    /// A segment or a record is damaged.
+    #[error(transparent)]
+    Damaged(#[from] LogDamage),
+    /// The file belongs to another log stream: the signatures differ.
+    #[error("belongs to another log stream")]
+    OtherStream,
+    /// The file does not continue the previous generation: the creation times differ.
+    #[error("does not continue the previous generation (creation times differ)")]
+    OtherHistory,
+    /// The file does not continue the content of the previous generation: the accumulated checksums differ.
+    #[error("does not continue the previous generation (its checksum differs)")]
+    OtherContent,
+    /// The file contains a record that cannot be decoded.
+    #[error(transparent)]
+    UnknownRecord(#[from] LogRecordError),
+    /// The file contains a record of this type that recovery cannot redo, and the reason.
+    #[error("the {0} record {1}")]
+    RefusedRecord(&'static str, &'static str),
+}
+
+/// Reason why the log cannot attach a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum AttachmentErrorKind {
+    #[error("recovery needs this database, but it does not exist")]
+    NotFound,
+    #[error("the log belongs to a different database")]
+    OtherDatabase,
+    #[error(
+        "the logs change databases that are not among the files, and do not start with the creation of a database"
+    )]
+    NoDatabase,
+    #[error(
+        "the database was shut down at log position {shut_down}, but the log attaches it in a different state at \
+         {attached}: the file is an older copy, or was changed by another program"
+    )]
+    OtherShutdown { shut_down: LogPosition, attached: LogPosition },
+    #[error("the database comes from a backup, and its pages were copied at different times")]
+    NotRestored,
+}
+
+impl AttachmentErrorKind {
+    pub(super) fn advice(self) -> Option<&'static str> {
+        Some(match self {
+            AttachmentErrorKind::NotFound => "restore the file, or move the logs away to start without it",
+            AttachmentErrorKind::OtherDatabase => "replace the file with the correct database",
+            AttachmentErrorKind::OtherShutdown { .. } => "use the file that belongs to the log",
+            AttachmentErrorKind::NotRestored => "restore the backup",
+            AttachmentErrorKind::NoDatabase => return None,
+        })
+    }
+}
