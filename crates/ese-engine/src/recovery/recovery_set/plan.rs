@@ -116,7 +116,7 @@ impl RecoverySet {
     /// Checks that a replay up to `until` makes the databases consistent.
     ///
     /// # Errors
-    /// Returns [`Error::Usage`] if a database needs records after `until`.
+    /// Returns [`Error::Usage`](crate::Error::Usage) if a database needs records after `until`.
     pub fn check_stop(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<()> {
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         for database in self.databases.iter().filter(|database| database.is_dirty()) {
@@ -315,6 +315,6 @@ mod tests {
             assert_eq!(plan.required, None);
         }
         let until = LogPosition::new(3, 1, 0);
-        assert!(matches!(set.verify(&vfs, &set.plan(until), until), Err(Error::Usage(_))));
+        assert!(matches!(set.verify(&vfs, &set.plan(until), until), Err(crate::Error::Usage(_))));
     }
 }
