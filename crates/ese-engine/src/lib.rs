@@ -109,8 +109,9 @@ pub use options::{
 pub use page_exchange::{PageDirection, PageRequests};
 pub use page_misfit::PageMisfit;
 pub use recovery::{
-    ComparisonResult, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison, RecoveryPlan,
-    RecoverySet, RecoverySummary, ReplayFindings, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,
+    ComparisonResult, DiscoveredDatabase, ExchangedPage, IgnoredReason, LogChanges, PageComparison,
+    RecoveryPlan, RecoverySet, RecoverySummary, ReplayFindings, ReplaySummary, Replayer, SET_ASIDE,
+    UnreplayedPage, VerifiedLogs,
 };
 pub use scan::{PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};

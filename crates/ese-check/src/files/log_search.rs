@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ese_format::checksum::SEGMENT_LEN;
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
+use ese_format::log::log_directories;
 use ese_format::{Generation, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, parent_directory};
 
@@ -33,7 +34,7 @@ struct FoundLog {
 
 impl FileSet<'_> {
     /// Looks for the logs that a database needs among the checked logs. If none of the checked logs belongs to the
-    /// database's stream, searches the directory of the database.
+    /// database's stream, searches the directories where the logs of a database usually are.
     pub(super) fn required_logs(&self, path: &Path, header: &DatabaseHeader) -> RequiredLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
@@ -44,9 +45,9 @@ impl FileSet<'_> {
             .map(|(generation, path, sound)| (generation.0, path.clone(), *sound))
             .collect();
         if logs.is_empty() {
-            let beside = self.logs_in(parent_directory(path));
-            logs = beside
-                .into_iter()
+            logs = log_directories(path)
+                .iter()
+                .flat_map(|directory| self.logs_in(directory))
                 .filter(|log| log.signature == wanted)
                 .map(|log| self.with_check_result(log))
                 .collect();

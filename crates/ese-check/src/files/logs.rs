@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 
 use ese_format::LogPosition;
 use ese_format::checksum::SEGMENT_LEN;
-use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
+use ese_format::log::header::{LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
-use ese_format::recognise::old_log_version;
 use jetcell_host::Cancellation;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
@@ -184,7 +183,7 @@ pub(crate) fn check_log(
     let segments = len / SEGMENT_LEN as u64;
     let mut first = IoBuffer::zeroed(len.min(SEGMENT_LEN as u64) as usize);
     file.read_at(0, &mut first, IoReason::LogRead).map_err(to_finding)?;
-    let header = LogHeader::decode(&first).map_err(|error| header_finding(error, &first))?;
+    let header = LogHeader::decode(&first).map_err(header_finding)?;
     if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
         let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a partial segment" };
         let what = format!(
@@ -220,21 +219,13 @@ pub(crate) fn check_log(
     Ok(CheckedLog { header, summary, sound: !scan.damaged })
 }
 
-/// Converts a header error to a finding. Looks at the version first, because old formats use a different checksum.
-fn header_finding(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
-    let old = match error {
-        LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
-        _ => old_log_version(header).filter(|&version| version != (LOG_VERSION.0, LOG_VERSION.1)),
-    };
-    match old {
-        Some((major, minor)) => {
-            let what = format!(
-                "log format {major}.{minor} is not supported; this program reads only 8.4000 (Windows \
-                 8, Exchange 2013 and later); use the tools of the version that wrote the log"
-            );
-            (FindingKind::LogVersion, what)
+/// Converts a header error to a finding.
+fn header_finding(error: LogHeaderError) -> (FindingKind, String) {
+    match error {
+        LogHeaderError::UnknownVersion { .. } => {
+            (FindingKind::LogVersion, format!("{error}; use the tools of the version that wrote the log"))
         }
-        None => (FindingKind::LogHeader, error.to_string()),
+        _ => (FindingKind::LogHeader, error.to_string()),
     }
 }
 

@@ -30,8 +30,6 @@ pub enum Corruption {
     LogPageSize(u16),
     #[error("the file name specifies generation {:X}, but the header specifies {:X}", named.0, stored.0)]
     LogGeneration { named: Generation, stored: Generation },
-    #[error("the file is {found} bytes long, but its header specifies {specified}")]
-    LogLength { found: u64, specified: u64 },
     #[error(
         "the file contains log generation {:X} (hexadecimal), but {archived} contains {:X}, so the file is not \
          the newest log", found.0, newest.0

@@ -68,6 +68,17 @@ pub enum LogErrorKind {
     /// The file does not continue the content of the previous generation: the accumulated checksums differ.
     #[error("does not continue the previous generation (its checksum differs)")]
     OtherContent,
+    /// The header of the file cannot be read.
+    #[error(transparent)]
+    Header(#[from] LogHeaderError),
+    /// The file has another length than its header specifies, in bytes.
+    #[error("the file is {found} bytes long, but its header specifies {specified}")]
+    Length {
+        /// Length of the file.
+        found: u64,
+        /// Length in the header.
+        specified: u64,
+    },
     /// The file contains a record that cannot be decoded.
     #[error(transparent)]
     UnknownRecord(#[from] LogRecordError),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ese_format::log::header::LogHeaderError;
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
@@ -415,7 +416,10 @@ impl Error {
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
             Error::Log { fault, .. } => match fault {
-                LogErrorKind::Damaged(_)
+                LogErrorKind::Header(LogHeaderError::UnknownVersion { .. }) => (-514, "JET_errBadLogVersion"),
+                LogErrorKind::Length { .. } => (-541, "JET_errLogFileSizeMismatch"),
+                LogErrorKind::Header(_)
+                | LogErrorKind::Damaged(_)
                 | LogErrorKind::UnknownRecord(_)
                 | LogErrorKind::RefusedRecord(..) => (-501, "JET_errLogFileCorrupt"),
                 LogErrorKind::OtherStream => (-530, "JET_errBadLogSignature"),

@@ -1,26 +1,32 @@
 //! Databases that an instance will attach, and their logs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ese_format::Signature;
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::log_directories;
 use ese_format::recognise::EseFileKind;
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileStem, Vfs, is_unfinished, parent_directory};
+use jetcell_vfs::{FileStem, Vfs, is_unfinished};
 
 use super::recovery_set::{DiscoveredDatabase, RecoverySet, recognise};
+use crate::Result;
 use crate::log::LogNameFormat;
 use crate::storage::check_format;
-use crate::{Error, Result};
 
 impl RecoverySet {
-    /// Like [`RecoverySet::find`], for databases that an instance will attach. If none of the files is a log, searches
-    /// the directories of the databases for their logs. Clean databases do not need logs: if there are none, the set is
-    /// without logs.
+    /// Like [`RecoverySet::find_nearby`], for databases that an instance will attach. Clean databases do not need logs:
+    /// if there are none, the set is without logs.
     ///
     /// Returns an error if no database can be written, before anything is changed.
     pub fn find_attachable(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
-        let set = RecoverySet::find_with_logs_nearby(vfs, files)?;
+        let (found, databases) = logs_nearby(vfs, files)?;
+        let clean = databases.iter().all(|database| database.header.state == DatabaseState::CleanShutdown);
+        let set = match databases.first().filter(|_| clean && found.len() == files.len()) {
+            Some(first) => without_logs(first.header.log_signature, databases),
+            None => RecoverySet::find(vfs, &found)?,
+        };
         let checks = set.databases.iter().map(|database| {
             let DiscoveredDatabase { path, header } = database;
             check_format(path, header, header.page_size, false)
@@ -31,42 +37,51 @@ impl RecoverySet {
         }
     }
 
-    fn find_with_logs_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
-        let mut databases = Vec::new();
-        for path in files.iter().filter(|path| !is_unfinished(path)) {
-            match recognise(&**vfs, path)? {
-                Some((EseFileKind::Log, _)) => return RecoverySet::find(vfs, files),
-                Some((EseFileKind::Database, start)) => {
-                    if let Ok((header, _)) = DatabaseHeader::read_from_start(&start) {
-                        databases.push(DiscoveredDatabase { path: path.clone(), header });
-                    }
-                }
-                _ => {}
-            }
-        }
-        let directories: BTreeSet<&Path> =
-            databases.iter().map(|database| parent_directory(&database.path)).collect();
-        let mut nearby = files.to_vec();
-        for directory in directories {
-            for path in vfs.list(directory).map_err(|e| Error::io(directory, &e))? {
-                if matches!(recognise(&**vfs, &path)?, Some((EseFileKind::Log, _))) {
-                    nearby.push(path);
+    /// Like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
+    /// [directories](log_directories) where the logs of these databases usually are.
+    pub fn find_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
+        RecoverySet::find(vfs, &logs_nearby(vfs, files)?.0)
+    }
+}
+
+/// Returns the files with the logs near their databases, and the databases. If one of the files is a log, returns only
+/// the files.
+fn logs_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<DiscoveredDatabase>)> {
+    let (mut all, mut databases) = (files.to_vec(), Vec::new());
+    for path in files.iter().filter(|path| !is_unfinished(path)) {
+        match recognise(&**vfs, path)? {
+            Some((EseFileKind::Log, _)) => return Ok((all, Vec::new())),
+            Some((EseFileKind::Database, start)) => {
+                if let Ok((header, _)) = DatabaseHeader::read_from_start(&start) {
+                    databases.push(DiscoveredDatabase { path: path.clone(), header });
                 }
             }
+            _ => {}
         }
-        let clean = databases.iter().all(|database| database.header.state == DatabaseState::CleanShutdown);
-        let Some(first) = databases.first().filter(|_| clean && nearby.len() == files.len()) else {
-            return RecoverySet::find(vfs, &nearby);
-        };
-        Ok(RecoverySet {
-            base_name: FileStem::default(),
-            signature: first.header.log_signature,
-            logs: BTreeMap::new(),
-            databases,
-            set_aside: None,
-            ignored: Vec::new(),
-            log_names: LogNameFormat::default(),
-            has_current: false,
-        })
+    }
+    let directories: BTreeSet<PathBuf> =
+        databases.iter().flat_map(|database| log_directories(&database.path)).collect();
+    for directory in directories {
+        // Most of the directories do not exist.
+        for path in vfs.list(&directory).unwrap_or_default() {
+            if matches!(recognise(&**vfs, &path)?, Some((EseFileKind::Log, _))) {
+                all.push(path);
+            }
+        }
+    }
+    Ok((all, databases))
+}
+
+fn without_logs(signature: Signature, databases: Vec<DiscoveredDatabase>) -> RecoverySet {
+    RecoverySet {
+        base_name: FileStem::default(),
+        signature,
+        logs: BTreeMap::new(),
+        databases,
+        set_aside: None,
+        ignored: Vec::new(),
+        log_names: LogNameFormat::default(),
+        has_current: false,
+        signatures: Vec::new(),
     }
 }

@@ -31,7 +31,9 @@ use jetcell_sync::Arc;
 
 pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
-pub use self::recovery_set::{DiscoveredDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
+pub use self::recovery_set::{
+    DiscoveredDatabase, IgnoredReason, RecoveryPlan, RecoverySet, SET_ASIDE, VerifiedLogs,
+};
 pub use self::redo::ComparisonResult;
 pub use self::replay_findings::{ExchangedPage, PageComparison, ReplayFindings, UnreplayedPage};
 use self::replay_window::BufferedRecord;

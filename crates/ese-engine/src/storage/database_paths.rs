@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::Signature;
 use ese_format::header::DatabaseHeader;
-use jetcell_vfs::{FileName, OpenMode, Vfs};
+use jetcell_vfs::{FileName, OpenMode, Vfs, is_unfinished};
 
 use super::header::read_header;
 
@@ -29,7 +29,7 @@ impl DatabasePaths {
         self.renamed.push((logged.trim_end_matches(['\\', '/']).to_string(), path.into()));
     }
 
-    /// Adds a directory to search for databases by the file names in the log. New databases are created in the first
+    /// Adds a directory to search for databases, by the file names in the log and by their signatures. New databases are created in the first
     /// such directory. If at least one directory is added, the paths in the log are not used.
     pub fn search(&mut self, directory: impl Into<PathBuf>) {
         self.directories.push(directory.into());
@@ -69,7 +69,13 @@ impl DatabasePaths {
             }
             first.get_or_insert(path);
         }
-        first
+        // A renamed database still has its signature.
+        let all = self.directories.iter().flat_map(|directory| vfs.list(directory).unwrap_or_default());
+        let is_database =
+            |path: &PathBuf| header_of(vfs, path).is_some_and(|header| header.signature == signature);
+        all.filter(|path| !is_unfinished(path))
+            .find(is_database)
+            .or(first)
             .or_else(|| self.directories.first().map(|directory| directory.join(&name)))
             .unwrap_or_else(|| PathBuf::from(logged))
     }

@@ -14,6 +14,7 @@ use crate::declare::layout;
 use crate::fields::{self, Fields};
 use crate::layout::{BinaryLayout, Input};
 use crate::log::parameters::EngineParameters;
+use crate::recognise::old_log_version;
 use crate::{Generation, LogPosition, LogTime, Signature};
 
 /// Length of a log segment and of the header, in bytes. ESE: `LOG_SEGMENT_SIZE`.
@@ -103,7 +104,10 @@ pub enum LogHeaderError {
         file_type: u32,
     },
     /// This crate does not support the format version.
-    #[error("log format {major}.{minor} is not supported; only 8.4000 is supported")]
+    #[error(
+        "log format {major}.{minor}{} is not supported; only 8.4000 (Windows 8, Exchange 2013 and later) is",
+        if *major == 7 { " (Windows 7, Exchange 2007 and 2010)" } else { "" }
+    )]
     UnknownVersion {
         /// Major format version.
         major: u32,
@@ -121,7 +125,10 @@ impl LogHeader {
         let stored = u32::take(input).map_err(|_| truncated)?;
         let computed = header_checksum(page);
         if stored != computed {
-            return Err(LogHeaderError::BadChecksum { stored, computed });
+            // Old formats have another checksum.
+            let old = old_log_version(page).filter(|version| *version != (LOG_VERSION.0, LOG_VERSION.1));
+            let error = LogHeaderError::BadChecksum { stored, computed };
+            return Err(old.map_or(error, |(major, minor)| LogHeaderError::UnknownVersion { major, minor }));
         }
         let header = LogHeader::take(input).map_err(|_| truncated)?;
         if header.file_type != FILE_TYPE_LOG {

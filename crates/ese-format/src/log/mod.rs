@@ -1,7 +1,10 @@
 //! The transaction log: file header, segments, and log records.
 
+mod directories;
 pub mod header;
 pub mod parameters;
 pub mod record;
 pub mod scan;
 pub mod segment;
+
+pub use self::directories::log_directories;

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-use ese_engine::{AttachmentErrorKind, Error};
-use ese_format::LogPosition;
+use ese_engine::{AttachmentErrorKind, Error, LogErrorKind};
 
 /// Reason why a recovery failed. Unless an in-place recovery had an I/O error, no specified file was changed.
 #[derive(Debug, thiserror::Error)]
@@ -26,14 +25,9 @@ pub enum RecoveryError {
     /// The logs for an in-place recovery are in several directories.
     #[error("the logs are in several directories")]
     SeveralLogDirectories,
-    /// The file has the name of a missing log, but belongs to another log stream.
-    #[error("{}: at log position {position}: it belongs to another log stream", .path.display())]
-    ForeignLog {
-        /// The file.
-        path: PathBuf,
-        /// Start of the missing log.
-        position: LogPosition,
-    },
+    /// The logs attach the database with this path, but no file has its signature.
+    #[error("{0}: the logs change this database, but it is not among the files")]
+    MissingDatabase(String),
     /// There is no database, and the logs, which start with this file, do not create one.
     #[error(
         "{}: the logs change databases that are not among the files, and do not start with the creation of a \
@@ -63,9 +57,14 @@ impl RecoveryError {
     /// Returns what the user can do about the error.
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
-            RecoveryError::Engine(Error::LogMissing { .. } | Error::CommittedLogsMissing { .. }) => {
-                "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
-            }
+            RecoveryError::Engine(
+                Error::LogMissing { .. }
+                | Error::CommittedLogsMissing { .. }
+                | Error::Log {
+                    fault: LogErrorKind::Length { .. } | LogErrorKind::Header(_) | LogErrorKind::Damaged(_),
+                    ..
+                },
+            ) => "restore it, or, if the databases do not need it, use --allow-loss to accept the loss",
             RecoveryError::Engine(
                 error @ Error::Attachment {
                     fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
@@ -81,13 +80,16 @@ impl RecoveryError {
             RecoveryError::Engine(error) => return error.advice(),
             RecoveryError::TruncatesLog => "use a copy (--into) or --keep-dirty",
             RecoveryError::SeveralLogDirectories => "to recover into a copy, use --into",
+            RecoveryError::MissingDatabase(_) => {
+                "also specify its file, or use --allow-loss to recover the other databases without it"
+            }
             RecoveryError::NoDatabase(_) => "specify the databases, or restore the earlier logs",
             RecoveryError::DirectoryInUse(_) | RecoveryError::NotEmpty(_) => {
                 "use --into to specify a different directory"
             }
             RecoveryError::SameName(_) => "specify only one of them",
             RecoveryError::NameTaken { .. } => "move that file, or use --into to recover into a copy",
-            RecoveryError::Io(_) | RecoveryError::NoLogs | RecoveryError::ForeignLog { .. } => return None,
+            RecoveryError::Io(_) | RecoveryError::NoLogs => return None,
         }))
     }
 
@@ -95,8 +97,9 @@ impl RecoveryError {
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
             RecoveryError::Engine(error) => error.jet_error(),
-            RecoveryError::ForeignLog { .. } => Some((-530, "JET_errBadLogSignature")),
-            RecoveryError::NoDatabase(_) => Some((-1216, "JET_errAttachedDatabaseMismatch")),
+            RecoveryError::MissingDatabase(_) | RecoveryError::NoDatabase(_) => {
+                Some((-1216, "JET_errAttachedDatabaseMismatch"))
+            }
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{
     DiscoveredDatabase, Error, EventSink, InstanceOptions, RecoveryPlan, RecoverySet, RecoverySummary,
-    ReplaySummary, Replayer, TornPageProtection,
+    ReplaySummary, Replayer, TornPageProtection, VerifiedLogs,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
@@ -66,6 +66,7 @@ struct PreparedRecovery {
     plan: RecoveryPlan,
     until: LogPosition,
     lost: Vec<LostGenerations>,
+    verified: VerifiedLogs,
 }
 
 impl RecoveryRequest {
@@ -84,6 +85,10 @@ impl RecoveryRequest {
             return Err(RecoveryError::TruncatesLog);
         }
         let prepared = self.prepare(vfs)?;
+        let missing = prepared.set.missing_database(&prepared.verified).map(|logged| IgnoredFile {
+            path: logged.into(),
+            why: "the logs change this database, but it is not among the files".to_string(),
+        });
         let mut report = RecoveryReport {
             dry_run: self.dry_run,
             databases: prepared.set.databases.iter().map(describe_database).collect(),
@@ -92,6 +97,7 @@ impl RecoveryRequest {
                 .ignored
                 .iter()
                 .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.to_string() })
+                .chain(missing)
                 .collect(),
             ..RecoveryReport::default()
         };
@@ -115,9 +121,26 @@ impl RecoveryRequest {
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();
         named.dedup();
-        let set = RecoverySet::find(vfs, &named)?;
+        let set = RecoverySet::find_nearby(vfs, &named)?;
+        let logs = set.logs.values().next().map(|path| parent_directory(path).to_path_buf());
+        match self.plan(vfs, &set) {
+            Ok((plan, until, lost, verified)) => Ok(PreparedRecovery { set, plan, until, lost, verified }),
+            // The files of a running instance change, so any problem may have this cause.
+            Err(error) => {
+                let in_use = logs.and_then(|logs| check_not_in_use(&set, &logs).err());
+                Err(in_use.map_or(error, RecoveryError::from))
+            }
+        }
+    }
+
+    /// Plans the replay, and verifies the logs.
+    fn plan(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        set: &RecoverySet,
+    ) -> Result<(RecoveryPlan, LogPosition, Vec<LostGenerations>, VerifiedLogs)> {
         let until = match self.until {
-            Some(until) => until.position(vfs, &set)?,
+            Some(until) => until.position(vfs, set)?,
             None => LogPosition::MAX,
         };
         let mut plan = set.plan(until);
@@ -129,16 +152,14 @@ impl RecoveryRequest {
         let stored = set.logs.last_key_value().map_or(Generation(0), |(last, _)| *last);
         if let Some(generation) = plan.missing.take() {
             if !self.allow_loss || plan.logs.is_empty() {
-                let path = self.paths.first().cloned().unwrap_or_default();
-                let missing = Error::LogMissing { path, generation };
-                return Err(foreign_log(&set, &plan, generation).unwrap_or(missing.into()));
+                return Err(set.missing_log(&plan, generation).into());
             }
             lost.push(LostGenerations {
                 first: generation.0,
-                last: abandoned_generation(&set, newest(&plan)).unwrap_or(stored).max(generation).0,
+                last: abandoned_generation(set, newest(&plan)).unwrap_or(stored).max(generation).0,
                 why: "missing, or after a gap".into(),
             });
-        } else if let Some(committed) = plan.committed.or_else(|| abandoned_generation(&set, newest(&plan))) {
+        } else if let Some(committed) = plan.committed.or_else(|| abandoned_generation(set, newest(&plan))) {
             let first = newest(&plan).next();
             if !self.allow_loss {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
@@ -149,9 +170,9 @@ impl RecoveryRequest {
         if !self.keep_dirty {
             set.check_stop(vfs, &plan, until)?;
         }
-        let creates = loop {
+        let verified = loop {
             let error = match set.verify(vfs, &plan, until) {
-                Ok(creates) => break creates,
+                Ok(verified) => break verified,
                 Err(error) => error,
             };
             let Error::Log { position, .. } = &error else { return Err(error.into()) };
@@ -168,11 +189,16 @@ impl RecoveryRequest {
             lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.to_string() });
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
-        if set.databases.is_empty() && !creates {
+        if set.databases.is_empty() && !verified.creates_database() {
             let first = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
             return Err(RecoveryError::NoDatabase(first));
         }
-        Ok(PreparedRecovery { set, plan, until, lost })
+        if let Some(logged) = set.missing_database(&verified)
+            && !self.allow_loss
+        {
+            return Err(RecoveryError::MissingDatabase(logged.to_string()));
+        }
+        Ok((plan, until, lost, verified))
     }
 
     /// Returns the default directory of the copies.
@@ -304,18 +330,6 @@ fn abandoned_generation(set: &RecoverySet, newest: Generation) -> Option<Generat
     let is_dirty = |database: &DiscoveredDatabase| database.header.state == DatabaseState::DirtyShutdown;
     let (first, last) = set.set_aside.filter(|_| set.databases.iter().any(is_dirty))?;
     (first > newest).then_some(last)
-}
-
-/// Returns an error if the file that has the name of a missing generation belongs to another log stream.
-fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -> Option<RecoveryError> {
-    let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
-    let names = [set.name_of(generation, generation), set.name_of(generation, newest)];
-    let is_named = |path: &&PathBuf| {
-        path.file_name().is_some_and(|name| names.iter().any(|wanted| **wanted == *name.to_string_lossy()))
-    };
-    let path = set.ignored.iter().map(|(path, _)| path).find(is_named)?.clone();
-    let position = LogPosition { generation, segment: 0, offset: 0 };
-    Some(RecoveryError::ForeignLog { path, position })
 }
 
 fn state(header: &DatabaseHeader) -> String {

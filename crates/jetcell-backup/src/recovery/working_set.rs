@@ -24,6 +24,8 @@ pub struct WorkingSet {
     copies: Option<WorkingCopies>,
     /// Reserve logs that existed before the recovery.
     reserves: Vec<PathBuf>,
+    /// Whether the lock file existed before the recovery.
+    had_lock_file: bool,
     /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because no
     /// file is added to their directory.
     pub events: Option<Arc<dyn EventSink>>,
@@ -131,6 +133,7 @@ impl WorkingSet {
             paths,
             copies: Some(copies),
             reserves: Vec::new(),
+            had_lock_file: false,
             events: Some(open_events(directory).map_err(|error| with_path(directory, error))?),
         })
     }
@@ -168,19 +171,22 @@ impl WorkingSet {
             vfs.sync_directory(&directory).map_err(|error| with_path(&directory, error))?;
         }
         let reserves = find_reserve_logs(&directory);
-        Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
+        let had_lock_file = directory.join(lock_file(set.base_name)).exists();
+        Ok(WorkingSet { directory, logs, paths, copies: None, reserves, had_lock_file, events: None })
     }
 
-    /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
+    /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs and its lock file.
     pub fn keep(&mut self, base_name: FileStem) -> Result<()> {
         for reserve in find_reserve_logs(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
             }
         }
+        if !self.had_lock_file {
+            let _ = fs::remove_file(self.directory.join(lock_file(base_name)));
+        }
         if let Some(copies) = &mut self.copies {
             copies.is_kept = true;
-            let _ = fs::remove_file(self.directory.join(lock_file(base_name)));
             sync_directory(&self.directory).map_err(|error| with_path(&self.directory, error))?;
         }
         Ok(())

@@ -348,8 +348,8 @@ impl LogReader {
         let len = file.len().map_err(io_error)?;
         let wanted = u64::from(header.file_segments) * SEGMENT_BYTES as u64;
         if len != wanted {
-            let fault = Corruption::LogLength { found: len, specified: wanted };
-            return Err(self.corrupt(generation, fault));
+            let position = LogPosition { generation, segment: 0, offset: 0 };
+            return Err(self.fault(position, LogErrorKind::Length { found: len, specified: wanted }));
         }
         if buffer.len() as u64 != len {
             buffer = IoBuffer::zeroed(len as usize);

@@ -5,20 +5,21 @@ mod plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ese_format::header::DatabaseHeader;
-use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
-use ese_format::log::record::LogRecord;
+use ese_format::attachment::Attachment;
+use ese_format::header::{DatabaseHeader, HeaderError};
+use ese_format::log::header::{LogHeader, LogHeaderError, SEGMENT_BYTES};
+use ese_format::log::record::{LogRecord, decode_path};
 use ese_format::log::segment::finish;
 use ese_format::recognise::{EseFileKind, START_LEN};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished};
+use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished, parent_directory};
 
 pub use self::plan::RecoveryPlan;
 use super::attach::logs_content;
 use super::redo::redoable;
 use crate::log::{LogChain, LogNameFormat, LogNames, LogReader, ReceivedLog};
-use crate::{Error, Result, UsageError};
+use crate::{Error, LogErrorKind, Result, UsageError};
 
 /// File name extension of logs that a recovery abandoned.
 pub const SET_ASIDE: &str = ".lost";
@@ -30,6 +31,30 @@ pub struct DiscoveredDatabase {
     pub path: PathBuf,
     /// Header of the database.
     pub header: DatabaseHeader,
+}
+
+/// Reason why a file is not part of a [`RecoverySet`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IgnoredReason {
+    /// The file belongs to another log stream.
+    #[error("it belongs to another log stream")]
+    OtherStream,
+    /// An earlier recovery renamed the log.
+    #[error("an earlier recovery abandoned it")]
+    SetAside,
+    /// The file was about to become a new log.
+    #[error("the file contains an earlier generation and was prepared for reuse")]
+    Reused,
+    /// Another file has all records of the generation.
+    #[error("another file contains the complete generation")]
+    Duplicate,
+    /// The header of the log cannot be read.
+    #[error(transparent)]
+    LogHeader(LogHeaderError),
+    /// The header of the database cannot be read.
+    #[error(transparent)]
+    DatabaseHeader(HeaderError),
 }
 
 /// The logs and databases of one stream, identified by file content.
@@ -48,11 +73,35 @@ pub struct RecoverySet {
     /// [`SET_ASIDE`].
     pub set_aside: Option<(Generation, Generation)>,
     /// Files that are not part of the set, each with the reason.
-    pub ignored: Vec<(PathBuf, String)>,
+    pub ignored: Vec<(PathBuf, IgnoredReason)>,
     /// Format of the log names.
     pub log_names: LogNameFormat,
     /// Whether the newest log has the name of the current log.
     pub(super) has_current: bool,
+    /// Signatures of all databases that were found, including those of other streams.
+    pub(super) signatures: Vec<Signature>,
+}
+
+/// The databases in the logs of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct VerifiedLogs {
+    /// Signatures of databases that redo can create from the logs.
+    created: Vec<Signature>,
+    /// Signatures of attached databases, with their paths in the log.
+    attached: Vec<(Signature, String)>,
+}
+
+impl VerifiedLogs {
+    /// Returns whether redo can create a database from the logs.
+    pub fn creates_database(&self) -> bool {
+        !self.created.is_empty()
+    }
+
+    fn add(&mut self, signature: Signature, path: &[u8]) {
+        if !self.attached.iter().any(|(known, _)| *known == signature) {
+            self.attached.push((signature, decode_path(path)));
+        }
+    }
 }
 
 /// Role of a log, as indicated by its name.
@@ -88,28 +137,28 @@ impl RecoverySet {
                 (EseFileKind::Log, start) => {
                     match LogHeader::decode(&start[..SEGMENT_BYTES.min(start.len())]) {
                         Ok(header) => logs.push(found_log(path, header)),
-                        Err(error) => ignored.push((path.clone(), error.to_string())),
+                        Err(error) => ignored.push((path.clone(), IgnoredReason::LogHeader(error))),
                     }
                 }
                 (EseFileKind::Database, start) => match DatabaseHeader::read_from_start(&start) {
                     Ok((header, _)) => databases.push(DiscoveredDatabase { path: path.clone(), header }),
-                    Err(error) => ignored.push((path.clone(), error.to_string())),
+                    Err(error) => ignored.push((path.clone(), IgnoredReason::DatabaseHeader(error))),
                 },
                 _ => {}
             }
         }
-        let signature = stream_of(&logs, &databases)?;
+        let signature = stream_of(&logs, &databases, &ignored)?;
         for log in logs.iter().filter(|log| log.header.signature != signature) {
-            ignored.push((log.path.clone(), "it belongs to another log stream".to_string()));
+            ignored.push((log.path.clone(), IgnoredReason::OtherStream));
         }
         logs.retain(|log| log.header.signature == signature);
         let aside: Vec<DiscoveredLog> = logs.extract_if(.., |log| log.role == LogRole::SetAside).collect();
         let generations = aside.iter().map(|log| log.header.generation);
         let set_aside = generations.clone().min().zip(generations.max());
-        let reason = "an earlier recovery abandoned it";
-        ignored.extend(aside.into_iter().map(|log| (log.path, reason.to_string())));
+        ignored.extend(aside.into_iter().map(|log| (log.path, IgnoredReason::SetAside)));
+        let signatures = databases.iter().map(|database| database.header.signature).collect();
         for database in databases.iter().filter(|database| database.header.log_signature != signature) {
-            ignored.push((database.path.clone(), "it belongs to another log stream".to_string()));
+            ignored.push((database.path.clone(), IgnoredReason::OtherStream));
         }
         databases.retain(|database| database.header.log_signature == signature);
         let base_name = logs.iter().find_map(|log| log.base).unwrap_or_default();
@@ -128,7 +177,34 @@ impl RecoverySet {
             ignored,
             log_names,
             has_current,
+            signatures,
         })
+    }
+
+    /// Returns the error for a missing generation. A file with the name of the missing log may belong to another stream,
+    /// or its header may be damaged.
+    pub fn missing_log(&self, plan: &RecoveryPlan, generation: Generation) -> Error {
+        let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
+        let names = [self.name_of(generation, generation), self.name_of(generation, newest)];
+        for (path, reason) in &self.ignored {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !names.iter().any(|wanted| wanted.eq_ignore_ascii_case(&name)) {
+                continue;
+            }
+            let position = LogPosition { generation, segment: 0, offset: 0 };
+            match reason {
+                IgnoredReason::LogHeader(error) => return unreadable_log(path, generation, *error),
+                IgnoredReason::OtherStream => {
+                    let fault = LogErrorKind::OtherStream;
+                    return Error::Log { path: path.clone(), position, fault };
+                }
+                _ => {}
+            }
+        }
+        let log = self.logs.first_key_value().map(|(_, path)| parent_directory(path));
+        let database = self.databases.first().map(|database| parent_directory(&database.path));
+        let path = log.or(database).unwrap_or(Path::new(".")).to_path_buf();
+        Error::LogMissing { path, generation }
     }
 
     /// Returns the file name that a generation gets in a separate directory where `newest` is the newest generation.
@@ -141,26 +217,47 @@ impl RecoverySet {
     }
 
     /// Verifies that logs are undamaged and consecutive, and that redo knows all their records. The files are not
-    /// changed. Returns whether redo can create a database from the logs.
-    pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
+    /// changed.
+    pub fn verify(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        plan: &RecoveryPlan,
+        until: LogPosition,
+    ) -> Result<VerifiedLogs> {
         if plan.logs.is_empty() {
             return Err(UsageError::StopBeforeLogs(until).into());
         }
-        let mut creates = false;
+        let mut found = VerifiedLogs::default();
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         let mut chain = LogChain::default();
         for (index, (generation, path)) in plan.logs.iter().enumerate() {
             reader.add(*generation, path);
             let log = reader.receive(*generation, &chain, index + 1 == plan.logs.len())?;
+            if index == 0 {
+                let listed = Attachment::decode_list(&log.header().attachment_list).unwrap_or_default();
+                listed.iter().for_each(|entry| found.add(entry.signature, &entry.path));
+            }
             chain = reader.visit_received(&log, &chain, |stored| {
                 if stored.start < until {
-                    let record = redoable(&reader, &stored)?;
-                    creates |= matches!(&record, LogRecord::CreateDb(create) if logs_content(create));
+                    match redoable(&reader, &stored)? {
+                        LogRecord::CreateDb(create) if logs_content(&create) => {
+                            found.created.push(create.signature);
+                        }
+                        LogRecord::AttachDb(attach) => found.add(attach.signature, &attach.path),
+                        _ => {}
+                    }
                 }
                 Ok(())
             })?;
         }
-        Ok(creates)
+        Ok(found)
+    }
+
+    /// Returns the path in the log of a database that the logs change without creating it, and that is not among the
+    /// files.
+    pub fn missing_database<'a>(&self, logs: &'a VerifiedLogs) -> Option<&'a str> {
+        let is_there = |signature| self.signatures.contains(signature) || logs.created.contains(signature);
+        logs.attached.iter().find(|(signature, _)| !is_there(signature)).map(|(_, path)| path.as_str())
     }
 
     /// Returns the first position at which records may be later than `time`, or the end of the log if all records are
@@ -226,7 +323,11 @@ pub(super) fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKin
 }
 
 /// Determines the stream to which the files belong.
-fn stream_of(logs: &[DiscoveredLog], databases: &[DiscoveredDatabase]) -> Result<Signature> {
+fn stream_of(
+    logs: &[DiscoveredLog],
+    databases: &[DiscoveredDatabase],
+    ignored: &[(PathBuf, IgnoredReason)],
+) -> Result<Signature> {
     let mut streams: Vec<Signature> = Vec::new();
     for log in logs {
         if !streams.contains(&log.header.signature) {
@@ -243,10 +344,22 @@ fn stream_of(logs: &[DiscoveredLog], databases: &[DiscoveredDatabase]) -> Result
         (None, Some(one), None) => Ok(*one),
         (None, Some(_), Some(_)) => Err(UsageError::SeveralStreams.into()),
         _ => {
+            // The logs are there, but none of their headers can be read.
+            for (path, reason) in ignored {
+                if let IgnoredReason::LogHeader(error) = reason {
+                    return Err(unreadable_log(path, Generation(0), *error));
+                }
+            }
             let database = databases.first().map(|database| database.path.clone());
             Err(database.map_or(UsageError::NothingFound, UsageError::NoLogs).into())
         }
     }
+}
+
+/// Returns the error for a log whose header cannot be read.
+fn unreadable_log(path: &Path, generation: Generation, error: LogHeaderError) -> Error {
+    let position = LogPosition { generation, segment: 0, offset: 0 };
+    Error::Log { path: path.to_path_buf(), position, fault: LogErrorKind::Header(error) }
 }
 
 fn found_log(path: &Path, header: LogHeader) -> DiscoveredLog {
@@ -276,7 +389,7 @@ fn found_log(path: &Path, header: LogHeader) -> DiscoveredLog {
 fn choose(
     vfs: &Arc<dyn Vfs>,
     mut found: Vec<DiscoveredLog>,
-    ignored: &mut Vec<(PathBuf, String)>,
+    ignored: &mut Vec<(PathBuf, IgnoredReason)>,
 ) -> Result<(BTreeMap<Generation, PathBuf>, bool)> {
     found.sort_by_key(|log| (log.header.generation, log.role));
     let mut by_generation: BTreeMap<Generation, Vec<DiscoveredLog>> = BTreeMap::new();
@@ -303,10 +416,7 @@ fn choose(
         let mut best: Option<(PathBuf, LogRole)> = None;
         for log in logs {
             if !belongs(&log) {
-                ignored.push((
-                    log.path,
-                    "the file contains an earlier generation and was prepared for reuse".to_string(),
-                ));
+                ignored.push((log.path, IgnoredReason::Reused));
                 continue;
             }
             // If several files have the same generation, the next generation identifies the correct one.
@@ -316,10 +426,10 @@ fn choose(
             };
             if right || best.is_none() {
                 if let Some((path, _)) = best.replace((log.path, log.role)) {
-                    ignored.push((path, "another file contains the complete generation".to_string()));
+                    ignored.push((path, IgnoredReason::Duplicate));
                 }
             } else {
-                ignored.push((log.path, "another file contains the complete generation".to_string()));
+                ignored.push((log.path, IgnoredReason::Duplicate));
             }
         }
         if let Some(best) = best {
