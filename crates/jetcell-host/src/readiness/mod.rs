@@ -32,19 +32,19 @@ pub struct ReadinessReport {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadinessError {
     /// The directory does not exist, or cannot be accessed.
-    #[error("{} cannot be examined: {1}", .0.display())]
+    #[error("{} cannot be examined: {}", .0.display(), .1)]
     Missing(PathBuf, #[source] io::Error),
     /// The path is not a directory.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
     /// No file can be created in the directory.
-    #[error("{} is not writable ({1})", .0.display())]
+    #[error("{} is not writable ({})", .0.display(), .1)]
     NotWritable(PathBuf, #[source] io::Error),
     /// A file in the directory cannot be written.
-    #[error("{}: could not write a file: {1}", .0.display())]
+    #[error("{}: could not write a file: {}", .0.display(), .1)]
     Write(PathBuf, #[source] io::Error),
     /// The free space is unknown.
-    #[error("{}: could not determine the free space: {1}", .0.display())]
+    #[error("{}: could not determine the free space: {}", .0.display(), .1)]
     Space(PathBuf, #[source] io::Error),
 }
 
