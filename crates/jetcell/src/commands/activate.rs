@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_copies::{ActivatedCopy, ActivationCandidates, ActivationRequest, CopyError, LossLimit, LossPolicy};
+use jetcell_copies::{
+    ActivatedCopy, ActivationCandidates, ActivationRequest, CopyError, LossLimit, LossPolicy,
+};
 use jetcell_host::host_name;
 use jetcell_input::OptionValueError;
 use jetcell_remote::{HostAddress, is_address};
