@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::wall_ns;
 use crate::config::FleetConfig;
-use crate::coordinator::{Coordinator, CoordinatorState, StorageOutcome, StoreResultError};
+use crate::coordinator::{Coordinator, CoordinatorState, FleetMember, StorageOutcome, StoreResultError};
 use crate::result::{FleetResult, RunMetadata, merge_results};
 use crate::result_transfer::HostResult;
 
@@ -36,7 +36,7 @@ struct StoredCoordinator {
 #[derive(Debug, thiserror::Error)]
 pub enum FleetStateError {
     /// The file cannot be read.
-    #[error("{}: cannot be read: {1}", .0.display())]
+    #[error("{}: cannot be read: {}", .0.display(), .1)]
     Unreadable(PathBuf, #[source] io::Error),
     /// The file is damaged.
     #[error("{} is damaged ({})", .0.display(), error_line(.1))]
@@ -106,7 +106,7 @@ impl FleetDirectory {
         let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
         create_private_directory(&self.directory)?;
-        replace_output(&self.state_file(), &text)
+        replace_output(&self.state_file(), text)
     }
 
     /// Stores the result of a host durably.
@@ -122,8 +122,9 @@ impl FleetDirectory {
 
     /// Returns the directories of the hosts' results that were stored, by rank.
     pub fn stored_results(&self, coordinator: &Coordinator) -> BTreeMap<u32, PathBuf> {
-        let is_stored = |outcome| matches!(outcome, Some(StorageOutcome::Stored(())));
-        let members = coordinator.members().filter(|member| is_stored(member.storage_outcome()));
+        let is_stored =
+            |member: &&FleetMember| matches!(member.storage_outcome(), Some(StorageOutcome::Stored(())));
+        let members = coordinator.members().filter(is_stored);
         members.map(|member| (member.rank(), self.host_directory(member.rank()))).collect()
     }
 

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ese_engine::RecoverySet;
 use jetcell_copies::{
     CopyState, DirectorySource, LossLimit, ReplayOptions, Replicator, Reseed, SeedOptions, StreamDirectory,
     activate_as, seed_from_files,

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use ese_engine::{AttachmentErrorKind, Error, LogErrorKind};
 
+/// Result type of recoveries.
+pub(super) type Result<T> = std::result::Result<T, RecoveryError>;
+
 /// Reason why a recovery failed. Unless an in-place recovery had an I/O error, no specified file was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

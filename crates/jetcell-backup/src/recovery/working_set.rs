@@ -12,7 +12,8 @@ use jetcell_vfs::{
     with_path,
 };
 
-use super::{OpenEventsFn, PreparedRecovery, RecoveryError, RecoveryRequest, Result, log_directory};
+use super::error::{RecoveryError, Result};
+use super::request::{OpenEventsFn, PreparedRecovery, RecoveryRequest, log_directory};
 use crate::file_names::lock_file;
 
 /// Everything that a recovery works on: the log directory, the logs to replay, and the database paths.

@@ -9,7 +9,7 @@ use jetcell_input::number::human_bytes;
 use jetcell_sync::thread;
 use jetcell_vfs::direct_io_available;
 
-use super::ReadinessError;
+use super::error::ReadinessError;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
 use crate::machine::{BlockDevice, DirectoryStorage, Mount};

@@ -11,9 +11,8 @@ use ese_engine::{
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, parent_directory};
 
-use super::{
-    DatabaseFailure, DatabaseMaintenanceResult, MaintenanceError, MaintenanceProgress, MaintenanceRequest,
-};
+use super::error::{DatabaseFailure, MaintenanceError};
+use super::request::{DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceRequest};
 
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

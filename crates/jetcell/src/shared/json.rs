@@ -1,6 +1,6 @@
 //! JSON of results.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use jetcell_host::Evidence;
 use serde::Serialize;
@@ -20,11 +20,11 @@ struct ResultWithEvidence<T> {
 }
 
 /// Formats a result about `paths` as one line of JSON with the evidence for it.
-pub fn json_with_evidence<'p>(
+pub fn json_with_evidence<'p, P: AsRef<Path> + ?Sized + 'p>(
     result: impl Serialize,
-    paths: impl IntoIterator<Item = &'p PathBuf>,
+    paths: impl IntoIterator<Item = &'p P>,
 ) -> String {
-    let evidence = Evidence::collect(paths.into_iter().map(PathBuf::as_path));
+    let evidence = Evidence::collect(paths.into_iter().map(AsRef::as_ref));
     let result = ResultWithEvidence { result, evidence };
     jetcell_input::json_line(&result).expect("text and numbers can be written as JSON") + "\n"
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
+use crate::shared::json::json_with_evidence;
 use crate::shared::transfer_progress::TransferProgress;
 
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
@@ -63,7 +64,11 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
         Ok(verified) => verified,
         Err(error) => return Ok(CommandError::from(error).print()),
     };
-    console::print_result(json, || as_json(directory, &verified), || as_text(directory, &verified));
+    console::print_result(
+        json,
+        || json_with_evidence(as_json(directory, &verified), [directory]),
+        || as_text(directory, &verified),
+    );
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
     Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
 }

@@ -92,14 +92,6 @@ Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 impl CheckArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let outcome = self.check()?;
-        if self.json {
-            output::print_evidence(&self.paths);
-        }
-        Ok(outcome)
-    }
-
-    fn check(&self) -> CommandResult {
         let (mut paths, skipped) = expand(&self.paths)?;
         let found = backups::backup_directories(&paths);
         let part = self.subset.is_some() || self.unverified;
@@ -143,7 +135,7 @@ impl CheckArgs {
         check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack).context("cannot read files")?;
         let output: Arc<dyn CheckOutput> = if self.json {
-            Arc::new(JsonCheckOutput::default())
+            Arc::new(JsonCheckOutput::new(&self.paths))
         } else {
             Arc::new(TextCheckOutput::new(self.structure))
         };

@@ -39,6 +39,15 @@ pub trait CheckOutput: Send + Sync {
 #[derive(Default)]
 pub struct JsonCheckOutput {
     bar: CheckProgressOutput,
+    evidence: Evidence,
+}
+
+impl JsonCheckOutput {
+    /// Creates the output of a check of `paths`.
+    pub fn new(paths: &[PathBuf]) -> JsonCheckOutput {
+        let evidence = Evidence::collect(paths.iter().map(PathBuf::as_path));
+        JsonCheckOutput { evidence, ..JsonCheckOutput::default() }
+    }
 }
 
 #[derive(Serialize)]
@@ -47,16 +56,17 @@ struct JsonCheckLine<'a, T> {
     kind: &'static str,
     #[serde(flatten)]
     content: &'a T,
+    #[serde(flatten)]
+    evidence: Option<&'a Evidence>,
 }
 
-/// Prints the evidence for the other lines.
-pub fn print_evidence(paths: &[PathBuf]) {
-    line("evidence", &Evidence::collect(paths.iter().map(PathBuf::as_path)));
-}
-
-fn line<T: Serialize>(kind: &'static str, content: &T) {
-    let text = jetcell_input::json_line(&JsonCheckLine { kind, content });
-    console::print_json(&format!("{}\n", text.expect("reports have only string keys")));
+fn line<T: Serialize>(kind: &'static str, content: &T, evidence: Option<&Evidence>) {
+    let text = jetcell_input::json_line(&JsonCheckLine { kind, content, evidence });
+    console::print_json(&format!(
+        "{}
+",
+        text.expect("reports have only string keys")
+    ));
 }
 
 /// Prints lines. Line ends within a line are escaped.
@@ -76,12 +86,12 @@ fn finding_text(finding: &Finding) -> StyledText {
 
 impl CheckOutput for JsonCheckOutput {
     fn report_finding(&self, finding: &Finding) {
-        self.bar.with_line_hidden(|| line("finding", finding));
+        self.bar.with_line_hidden(|| line("finding", finding, None));
     }
 
     fn report_file(&self, report: FileReport) {
         self.bar.clear();
-        line("summary", &report);
+        line("summary", &report, Some(&self.evidence));
     }
 
     fn report_progress(&self, progress: CheckProgress) {
@@ -90,7 +100,7 @@ impl CheckOutput for JsonCheckOutput {
 
     fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) {
         self.bar.clear();
-        sets.iter().for_each(|set| line("log-set", set));
+        sets.iter().for_each(|set| line("log-set", set, None));
         for error in skipped {
             error.print();
         }

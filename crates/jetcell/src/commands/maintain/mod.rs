@@ -16,7 +16,7 @@ use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_sh
 use jetcell_input::quantity::ByteRate;
 use jetcell_report::StyledText;
 use jetcell_workload::maintenance::{
-    DatabaseFailure, DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest,
+    DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest,
 };
 use jetcell_workload::units::{ByteSize, TimeSpan};
 use serde_json::{Value, json};
@@ -240,20 +240,7 @@ fn show_progress(report: &mut ProgressReport, progress: MaintenanceProgress<'_>)
             }
         }
         MaintenanceProgress::Failed(failure) => {
-            failure_error(failure).print();
+            output::failure_error(failure).print();
         }
     }
-}
-
-fn failure_error(failure: &DatabaseFailure) -> CommandError {
-    let error = CommandError::from(failure.clone());
-    match failure {
-        DatabaseFailure::Unattached(_) => error,
-        _ => error.add_advice("the same command resumes the work on this database"),
-    }
-}
-
-/// Returns the reason for a failure and the advice.
-fn failure_text(failure: &DatabaseFailure) -> String {
-    failure_error(failure).full_text()
 }

@@ -6,11 +6,11 @@ use ese_engine::{DefragProgress, ScanProgress, ShrinkReport, TrimReport};
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
 use jetcell_input::json_path;
 use jetcell_report::{ReportCell, ReportColumn, ReportTable, StyledText, table_text};
-use jetcell_workload::maintenance::DatabaseMaintenanceResult;
+use jetcell_workload::maintenance::{DatabaseFailure, DatabaseMaintenanceResult};
 use serde_json::{Map, Value, json};
 
-use super::failure_text;
 use crate::console;
+use crate::outcome::CommandError;
 
 pub(super) fn as_json(result: &DatabaseMaintenanceResult) -> Value {
     let DatabaseMaintenanceResult { path, scan, defragmentation, layout, shrink, trim, failure, .. } = result;
@@ -19,7 +19,7 @@ pub(super) fn as_json(result: &DatabaseMaintenanceResult) -> Value {
         _ => Map::new(),
     };
     let optional = [
-        ("failure", failure.as_ref().map(|failure| json!(failure_text(failure)))),
+        ("failure", failure.as_ref().map(|failure| json!(failure_error(failure).full_text()))),
         ("defragmentation", defragmentation.as_ref().map(defragmentation_as_json)),
         ("layout", layout.as_ref().map(layout_as_json)),
         ("shrink", shrink.as_ref().map(shrink_as_json)),
@@ -152,4 +152,13 @@ pub(super) fn copy_as_text(directory: &Path, scan: &CopyScanProgress) -> StyledT
         }
     }
     out
+}
+
+/// Returns the error about the databases on which a task failed.
+pub(super) fn failure_error(failure: &DatabaseFailure) -> CommandError {
+    let error = CommandError::from(failure.clone());
+    match failure {
+        DatabaseFailure::Unattached(_) => error,
+        _ => error.add_advice("the same command resumes the work on this database"),
+    }
 }

@@ -1,0 +1,99 @@
+//! Maintenance of an instance or of a copy.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ese_engine::{DatabasePaths, Instance, InstanceOptions, RecoverySet};
+use ese_format::LogPosition;
+use jetcell_backup::{RecoveryError, check_not_in_use, log_directory};
+use jetcell_copies::{CopyScanOptions, CopyState, scan_copy};
+use jetcell_host::Cancellation;
+use jetcell_vfs::{Vfs, files_at, parent_directory, with_path};
+
+use super::error::MaintenanceError;
+use super::request::{MaintenanceProgress, MaintenanceReport, MaintenanceRequest};
+use super::tasks::{MaintenanceRun, MaintenanceSlots};
+use crate::event_file::{EVENT_FILE, EventFile};
+
+type Result<T> = std::result::Result<T, MaintenanceError>;
+
+impl MaintenanceRequest {
+    /// Runs the tasks until they are complete or `stop` is cancelled. Dirty databases are recovered first. Events are
+    /// written next to the logs. A failure of a database does not prevent the tasks on the other databases.
+    ///
+    /// # Errors
+    /// The request does not fit the files, the instance is in use, or it cannot be recovered.
+    pub fn run(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        stop: &Cancellation,
+        progress: &mut dyn FnMut(MaintenanceProgress<'_>),
+    ) -> Result<MaintenanceReport> {
+        for path in self.paths.iter().filter(|path| path.is_dir()) {
+            if CopyState::read(&**vfs, path)?.is_some() {
+                return match &self.paths[..] {
+                    [copy] => self.scan_copy(vfs, copy, stop, progress),
+                    _ => Err(MaintenanceError::OnlyOneCopy(path.clone())),
+                };
+            }
+        }
+        let set = RecoverySet::find_attachable(vfs, &files_at(&self.paths)?)?;
+        let Some(first) = set.databases.first() else { return Err(MaintenanceError::NoDatabase) };
+        let slots = MaintenanceSlots::assign(vfs, &set, self.parallel);
+        self.check_window(&slots)?;
+        let directory = if set.logs.is_empty() {
+            parent_directory(&first.path).to_path_buf()
+        } else {
+            log_directory(&set.plan(LogPosition::MAX))?
+        };
+        check_not_in_use(&set, &directory).map_err(RecoveryError::from)?;
+        let events = open_events(&directory)?;
+        let mut options = InstanceOptions::with_vfs(vfs.clone(), directory);
+        options.log.base_name = set.base_name;
+        options.log.names = set.log_names;
+        options.page_size = first.header.page_size;
+        options.events.sink = Some(Arc::new(events));
+        options.events.profile = self.event_profile;
+        let mut paths = DatabasePaths::default();
+        set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
+        options.recovery.database_paths = paths;
+        let instance = Instance::open(options)?;
+        let mut running = MaintenanceRun { request: self, instance: &instance, stop, progress };
+        let results = running.run(&set, slots);
+        Ok(MaintenanceReport::Instance(results, instance.shutdown()))
+    }
+
+    fn scan_copy(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        stop: &Cancellation,
+        progress: &mut dyn FnMut(MaintenanceProgress<'_>),
+    ) -> Result<MaintenanceReport> {
+        let other = !self.defragmentations.is_empty() || self.shrink || self.trim;
+        let Some(scan) = self.scan.as_ref().filter(|scan| !scan.zero && !other) else {
+            return Err(MaintenanceError::OnlyScan(directory.to_path_buf()));
+        };
+        if self.window.is_some() {
+            return Err(MaintenanceError::CopyWindow(directory.to_path_buf()));
+        }
+        let options = CopyScanOptions {
+            batch_bytes: scan.batch_bytes,
+            throttle: scan.throttle.clone(),
+            interval: Duration::ZERO,
+            events: Some(Arc::new(open_events(directory)?)),
+            profile: self.event_profile,
+            cancellation: stop.clone(),
+        };
+        let scan = scan_copy(vfs, directory, &options, &mut |database, last| {
+            progress(MaintenanceProgress::Copy(database, last));
+            true
+        })?;
+        Ok(MaintenanceReport::Copy(directory.to_path_buf(), scan))
+    }
+}
+
+fn open_events(directory: &Path) -> Result<EventFile> {
+    Ok(EventFile::open(directory, true).map_err(|error| with_path(&directory.join(EVENT_FILE), error))?)
+}
