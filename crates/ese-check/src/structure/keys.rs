@@ -178,7 +178,10 @@ fn first_value<'a>(record: &Record<'a>, column: &'a Column) -> Option<Option<&'a
     match record.get_or_default(column).ok()? {
         ColumnValue::Null | ColumnValue::Absent => Some(None),
         ColumnValue::Bytes(bytes) => Some(Some(bytes)),
-        ColumnValue::Multi(values) => values.first().map(inline).transpose(),
+        ColumnValue::Multi(values) => match values.first() {
+            Some(first) => inline(first).map(Some),
+            None => Some(None),
+        },
         ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
     }
 }
