@@ -1,9 +1,9 @@
 //! Output of maintenance results as text and as JSON.
 
-use jetcell_input::json_path;
 use std::path::PathBuf;
 
 use ese_engine::{DefragProgress, ScanProgress, ShrinkReport, TrimReport};
+use jetcell_input::json_path;
 use serde_json::{Value, json};
 
 use super::tasks::{MaintainedDatabase, MaintenanceTasks, ReturnedSpace, UnattachedDatabase};
