@@ -37,9 +37,9 @@ pub(crate) struct CheckedTable {
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
     /// Columns that the table itself defines.
-    own: TableColumns,
+    own: CheckedColumns,
     /// Columns that the table inherits from its template. Absent if the catalog does not contain the template.
-    inherited: Option<Arc<TableColumns>>,
+    inherited: Option<Arc<CheckedColumns>>,
     template: Option<String>,
     /// Index that determines the order of the records.
     pub(crate) primary: Option<CheckedIndex>,
@@ -52,22 +52,22 @@ pub(crate) struct CheckedTable {
 
 /// Columns that one table defines.
 #[derive(Default)]
-struct TableColumns {
+struct CheckedColumns {
     /// Columns, sorted by number. Deleted columns are in `deleted`.
     live: Vec<Column>,
     deleted: Vec<ColumnId>,
 }
 
-impl TableColumns {
+impl CheckedColumns {
     fn get(&self, id: ColumnId) -> Option<&Column> {
         let found = self.live.binary_search_by_key(&id, |column| column.id).ok()?;
         self.live.get(found)
     }
 
     /// Returns the same columns as seen by derived tables.
-    fn inherited(&self) -> TableColumns {
+    fn inherited(&self) -> CheckedColumns {
         let inherit = |column: &Column| Column { id: column.id.inherited(), ..column.clone() };
-        TableColumns {
+        CheckedColumns {
             live: self.live.iter().map(inherit).collect(),
             deleted: self.deleted.iter().map(|id| id.inherited()).collect(),
         }
@@ -155,7 +155,7 @@ impl CheckedTable {
         self.definitions().flat_map(|columns| &columns.deleted).copied()
     }
 
-    fn definitions(&self) -> impl Iterator<Item = &TableColumns> {
+    fn definitions(&self) -> impl Iterator<Item = &CheckedColumns> {
         self.inherited.as_deref().into_iter().chain([&self.own])
     }
 }
@@ -355,7 +355,7 @@ fn add_row(tables: &mut Vec<CheckedTable>, row: &Row<'_>) -> Result<(), RowError
             name: row.text(128),
             tree: TreeId(id),
             root: row.root().ok_or(RowError::TableRoot)?,
-            own: TableColumns::default(),
+            own: CheckedColumns::default(),
             inherited: None,
             template: Some(row.text(130)).filter(|name| !name.is_empty()),
             primary: None,
@@ -430,7 +430,7 @@ fn add_index(table: &mut CheckedTable, row: &Row<'_>, tree: TreeId) -> Result<()
 /// Sorts the columns. For the catalog and its shadow, sets the offsets of the fixed columns and adds the columns that
 /// are not listed. Called after the last row of a table.
 fn complete_columns(table: &mut CheckedTable) {
-    let TableColumns { live, deleted } = &mut table.own;
+    let CheckedColumns { live, deleted } = &mut table.own;
     if [CATALOG.1, SHADOW.1].contains(&table.tree) {
         for known in schema().into_iter().filter(|known| !deleted.contains(&known.id)) {
             match live.iter_mut().find(|column| column.id == known.id) {
@@ -447,7 +447,7 @@ fn inherit_columns(tables: &mut [CheckedTable], findings: &mut Findings) -> bool
     let name = |name: &str| name.to_ascii_lowercase();
     let names: HashSet<String> =
         tables.iter().filter_map(|table| table.template.as_deref()).map(name).collect();
-    let templates: HashMap<String, Arc<TableColumns>> = tables
+    let templates: HashMap<String, Arc<CheckedColumns>> = tables
         .iter()
         .map(|table| (name(&table.name), table))
         .filter(|(name, _)| names.contains(name))

@@ -39,7 +39,7 @@ pub(crate) struct KeyScratch {
 }
 
 /// A segment with the values of one record.
-struct SegmentValues<'a> {
+struct CheckedSegment<'a> {
     column: &'a Column,
     flags: u8,
     values: Vec<&'a [u8]>,
@@ -47,7 +47,7 @@ struct SegmentValues<'a> {
     expands: bool,
 }
 
-impl SegmentValues<'_> {
+impl CheckedSegment<'_> {
     fn choices(&self) -> usize {
         if self.expands { self.values.len().max(1) } else { 1 }
     }
@@ -101,9 +101,9 @@ fn for_each_combination(
         } else {
             first_value(record, column)?.into_iter().collect()
         };
-        segments.push(SegmentValues { column, flags: *flags, values, expands });
+        segments.push(CheckedSegment { column, flags: *flags, values, expands });
     }
-    let mut counts = segments.iter().map(SegmentValues::choices);
+    let mut counts = segments.iter().map(CheckedSegment::choices);
     let total = if nested { counts.max() } else { counts.try_fold(1, usize::checked_mul) };
     let total = total.filter(|total| *total <= MAX_KEYS)?;
     keys.clear();
@@ -178,7 +178,10 @@ fn first_value<'a>(record: &Record<'a>, column: &'a Column) -> Option<Option<&'a
     match record.get_or_default(column).ok()? {
         ColumnValue::Null | ColumnValue::Absent => Some(None),
         ColumnValue::Bytes(bytes) => Some(Some(bytes)),
-        ColumnValue::Multi(values) => values.first().map(inline).transpose(),
+        ColumnValue::Multi(values) => match values.first() {
+            Some(first) => inline(first).map(Some),
+            None => Some(None),
+        },
         ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
     }
 }

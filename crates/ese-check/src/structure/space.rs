@@ -122,7 +122,7 @@ pub(crate) fn check_tree_space(
 
 /// Extents of one tree, each with the page that lists it.
 #[derive(Default)]
-struct TreeSpace {
+struct ListedExtents {
     owned: Vec<(PageNumber, Extent)>,
     available: Vec<(PageNumber, Extent)>,
     /// Whether some pages of the space trees could not be read.
@@ -130,8 +130,8 @@ struct TreeSpace {
 }
 
 /// Reads the extents of a tree with this space header.
-fn read_space(walker: &mut TreeWalker<'_, '_>, shape: &TreeShape, header: &SpaceHeader) -> TreeSpace {
-    let mut space = TreeSpace::default();
+fn read_space(walker: &mut TreeWalker<'_, '_>, shape: &TreeShape, header: &SpaceHeader) -> ListedExtents {
+    let mut space = ListedExtents::default();
     let (Some(owned_root), Some(available_root)) = (header.owned_root(), header.available_root()) else {
         space.owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
         let bitmap = header.available_bitmap().unwrap_or(0);

@@ -93,7 +93,7 @@ fn temporary_database(file_type: u8) {
     let checksum = header_checksum(&file[..PAGE]).to_le_bytes();
     file[..4].copy_from_slice(&checksum);
     file.copy_within(..PAGE, PAGE);
-    for page in 3..33 {
+    for page in 2..33 {
         file[page * PAGE..page * PAGE + 8].fill(0);
     }
     let (output, problems) = dump(&file, tree(TreeSelector::Table("MSysObjects".into())));

@@ -39,7 +39,7 @@ fn a_temporary_database_is_exported() {
     })
     .unwrap();
     let notes: Vec<&str> = issues.stored().iter().map(|issue| issue.message.as_str()).collect();
-    assert!(rows > 100 && !issues.has_missing(), "{rows} rows, {notes:?}");
+    assert!(rows > 0 && !issues.has_missing(), "{rows} rows, {notes:?}");
     assert!(notes.iter().any(|note| note.contains("is temporary")), "{notes:?}");
     assert!(!notes.iter().any(|note| note.contains("recover")), "{notes:?}");
 }

@@ -1,6 +1,5 @@
 //! `jetcell restore`: restores databases from backups.
 
-use jetcell_input::{json_path, json_paths};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -9,6 +8,7 @@ use ese_format::LogTime;
 use jetcell_backup::{RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
+use jetcell_input::{json_path, json_paths};
 use serde_json::json;
 
 use crate::commands::backup::backup_list;

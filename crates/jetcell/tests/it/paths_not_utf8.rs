@@ -75,19 +75,32 @@ fn files_are_checked_and_dumped() {
     result(&cell, &["doctor", "--json", "@"]);
 }
 
+/// The engine refuses databases with such paths, because a log cannot contain them. The commands say so.
 #[test]
-fn an_instance_is_maintained_backed_up_restored_and_recovered() {
+fn an_instance_and_its_backup_are_named() {
     let cell = CellDirectory::with_limits();
     cell.run("out", 0, &["--dir", "d", "--size", "32MiB", "--duration", "1s"]);
+    let made =
+        cell.program(&["backup", "--from", "d/log001", "d/Jetstress001001.edb", "--to", "kept"]).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let directory = utf8_free_directory(&cell);
-    fs::rename(cell.path("d"), directory.join("d")).unwrap();
-    let store = ["@/d/log001", "@/d/Jetstress001001.edb"];
-    result(&cell, &[&["maintain", "--json"], &store[..]].concat());
-    result(&cell, &["backup", "--json", "--from", store[0], store[1], "--to", "@/kept"]);
+    for name in ["d", "kept"] {
+        fs::rename(cell.path(name), directory.join(name)).unwrap();
+    }
     result(&cell, &["check", "--json", "@/kept"]);
-    result(&cell, &["restore", "--json", "@/kept", "--to", "@/restored"]);
-    result(&cell, &["recover", "--json", "@/restored", "--into", "@/recovered"]);
-    result(&cell, &["copies", "--json", "@/d/log001"]);
+    let store = ["@/d/log001", "@/d/Jetstress001001.edb"];
+    for words in [
+        &["maintain", "--json", store[0], store[1]][..],
+        &["backup", "--json", "--from", store[0], store[1], "--to", "@/more"],
+        &["restore", "--json", "@/kept", "--to", "@/restored"],
+        &["recover", "--json", "--dry-run", store[0], store[1]],
+        &["copies", "--json", store[0]],
+    ] {
+        let output = run(&cell, words);
+        let text = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8(text).unwrap().contains(SHOWN), "{words:?} does not name the path");
+    }
 }
 
 /// Commands that print JSON report a missing file that is not UTF-8 as they report any other missing file.

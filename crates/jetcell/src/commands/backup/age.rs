@@ -1,9 +1,9 @@
 //! `jetcell backup --age`: reports the age of the last good backup.
 
-use jetcell_input::json_path;
 use std::path::Path;
 use std::time::Duration;
 
+use jetcell_input::json_path;
 use jetcell_input::time::format_in_two_units;
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;

@@ -4,7 +4,6 @@ mod age;
 pub mod backup_list;
 mod snapshot;
 
-use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +15,7 @@ use jetcell_backup::{
     BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
 };
 use jetcell_copies::{CopyState, ReplayPause};
+use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_vfs::{Vfs, files_at};

@@ -1,9 +1,9 @@
 //! Relation between the histories of two sides.
 
-use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyError, HistoryRelation, LogHistory};
+use jetcell_input::json_path;
 use serde_json::json;
 
 use super::outcome;

@@ -1,9 +1,9 @@
 //! Progress of the page scan of a copy.
 
-use jetcell_input::json_path;
 use std::path::Path;
 
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
+use jetcell_input::json_path;
 use jetcell_vfs::Vfs;
 use serde_json::{Value, json};
 

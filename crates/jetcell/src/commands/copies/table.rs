@@ -1,11 +1,11 @@
 //! Table that shows several copies and instances: one line for each copy, and for each directory that cannot be
 //! reached.
 
-use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyLag, CopyState, health};
 use jetcell_host::host_name;
+use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
 use jetcell_remote::HostAddress;
 use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};

@@ -86,7 +86,7 @@ impl RaidCreateArgs {
         console::print_result(
             json,
             || {
-                json!({ "array": json_path(array), "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+                json!({ "array": json_path(&array), "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
                         "members": json_paths(&members), "spares": json_paths(&spares) })
             },
             || {

@@ -1,6 +1,5 @@
 //! Results of array operations as text and as JSON.
 
-use jetcell_input::json_path;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use chrono::{DateTime, Local, SecondsFormat};
 use jetcell_array_service::{
     LunSummary, OperationResult, PerformedOperation, RebuildResult, ScrubResult, SnapshotSummary, ZONE_BYTES,
 };
+use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
 use serde_json::{Value, json};
 

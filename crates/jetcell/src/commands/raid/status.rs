@@ -1,7 +1,6 @@
 //! `jetcell raid status`: shows the content of the superblocks. It does not change anything or need a lock, so it
 //! also works on an array that is in use.
 
-use jetcell_input::json_path;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use jetcell_array_service::{
     ArrayDirectory, ArrayHealth, SimulatedDriveOptions, describe_exclusion, find_locked_member,
     transfers_json,
 };
-use jetcell_input::Align;
 use jetcell_input::number::human_bytes;
+use jetcell_input::{Align, json_path};
 use jetcell_report::{ReportCell, ReportTable, StyledText, table_text};
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::TimeSpan;
