@@ -69,7 +69,8 @@ impl BoundedLineReader {
         };
         let rest = self.pending.split_off(end + 1);
         let mut line = std::mem::replace(&mut self.pending, rest);
-        (self.searched, _) = (0, line.pop());
+        line.pop();
+        self.searched = 0;
         Some(line)
     }
 }

@@ -479,7 +479,7 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
                 })
                 .collect();
             let array = tested.array();
-            assert!(array.row_writer().rows().device_per_slot().is_some(), "{level}");
+            assert!(array.row_writer().rows.device_per_slot().is_some(), "{level}");
             match way {
                 RowWriteMethod::AnyState => {
                     let write = array.row_writer().start_rows_in_any_state(&rows).unwrap();

@@ -15,7 +15,6 @@ use std::ops::Range;
 use super::zone_readahead::ZoneReadahead;
 use crate::array::{LoadMeter, RowWriter};
 use crate::error::{ArrayError, Result};
-use crate::geometry::ZONE_ROWS;
 use crate::integrity::{CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 

@@ -78,17 +78,17 @@ fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
     array.members_mut().config.layout =
         ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config.layout };
     array.members_mut().config.slots[0].rebuilt.insert(0..40);
-    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(40));
+    assert_eq!(MemberRebuild(array.row_writer()).next_zone(), Some(40));
     array.row_writer().recent_zones.extend([20, 70, 60]);
-    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(60));
+    assert_eq!(MemberRebuild(array.row_writer()).next_zone(), Some(60));
     array.members_mut().config.slots[1].rebuilt.insert(60..61);
-    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(70));
+    assert_eq!(MemberRebuild(array.row_writer()).next_zone(), Some(70));
     array.row_writer().recent_zones.clear();
     array.members_mut().config.slots[1].rebuilt.insert(40..50);
     array.members_mut().config.slots[0].rebuilt.insert(60..61);
-    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(50));
+    assert_eq!(MemberRebuild(array.row_writer()).next_zone(), Some(50));
     array.members_mut().config.slots[0].rebuilt.insert(0..100);
-    assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(0));
+    assert_eq!(MemberRebuild(array.row_writer()).next_zone(), Some(0));
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn damage_exceeding_the_parity_is_reported_and_left_unchanged() {
 /// Changes the content of a cell, and writes a matching record.
 fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
     let array = tested.array();
-    let state = array.row_writer().rows_mut().row_state(row);
+    let state = array.row_writer().rows.row_state(row);
     let CellState::Written(old) = state.cells[cell] else { panic!("written") };
     let block = [0x3C; BLOCK];
     let stored = array.members().layout().stored_cell(cell);
     let record =
         BlockRecord::new(array.members().config.array, row, stored, old.generation.get(), old.tags, &block);
-    let device = array.members().sources(array.members().layout().slot(row, cell), row).next().unwrap();
-    array.row_writer().rows_mut().rewrite_cell(device, row, RecordSlot::Written(record), &block).unwrap();
+    let device = array.members().sources(row, cell).next().unwrap();
+    array.row_writer().rows.rewrite_cell(device, row, RecordSlot::Written(record), &block).unwrap();
 }
 
 #[test]
