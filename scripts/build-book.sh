@@ -21,6 +21,7 @@ for file in $(git ls-files '*.md' | xargs grep -hoE '\]\([A-Za-z0-9_./-]*\.(rs|s
 done
 sed -e 's|](\.\./|](|' -e t -e 's|](\([a-z]\)|](docs/\1|' docs/SUMMARY.md > "$source/src/SUMMARY.md"
 rm "$source/src/docs/SUMMARY.md"
+mv "$source/src/docs/book.css" "$source/"
 missing=$(cd "$source/src" && git -C "$OLDPWD" ls-files docs '*.md' | grep '\.md$' | sort -u | while read -r page; do
     [ ! -f "$page" ] || grep -qF "($page)" SUMMARY.md || echo "$page"
 done)
@@ -41,6 +42,7 @@ use-default-preprocessors = false
 
 [output.html]
 default-theme = "light"
+additional-css = ["book.css"]
 no-section-label = true
 TOML
 log=$(mdbook build "$source" 2>&1) || { echo "$log" >&2; exit 1; }
