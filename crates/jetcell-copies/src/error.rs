@@ -372,7 +372,9 @@ impl CopyError {
             CopyError::Refused { reason: Refusal::DatabaseState(_) | Refusal::StillDirty, .. } => {
                 Some((-1206, "JET_errDatabaseCorrupted"))
             }
-            CopyError::Refused { reason: Refusal::BadPage(_), .. } => Some((-1018, "JET_errReadVerifyFailure")),
+            CopyError::Refused { reason: Refusal::BadPage(_), .. } => {
+                Some((-1018, "JET_errReadVerifyFailure"))
+            }
             CopyError::Refused { reason: Refusal::Diverged, .. } => Some((-515, "JET_errInvalidLogSequence")),
             _ => None,
         }

@@ -55,11 +55,11 @@ mod verdict;
 mod watch;
 
 pub use endurance::with_interrupted_options;
+pub use error::Error;
 pub use event_file::{EVENT_FILE, EventFile};
 pub use jetcell_host::Cancellation;
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, RunPlan};
 pub use observer::{Observer, ProgressUnit, RunPhase};
-pub use error::Error;
 pub use parse_error::ParseError;
 pub use preserved_state_error::PreservedStateError;
 pub use profile::{ConfigurationError, Options, Profile, TestKind};

@@ -89,8 +89,8 @@ impl Freeze {
             // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
             // repeated.
             frozen.sync_files().map_err(|error| {
-                let failure = InstanceFailure::io(log.names().directory(), &error)
-                    .during(FailedOperation::SyncFiles);
+                let failure =
+                    InstanceFailure::io(log.names().directory(), &error).during(FailedOperation::SyncFiles);
                 core.fail(failure.clone());
                 Error::ReadOnly(failure)
             })?;

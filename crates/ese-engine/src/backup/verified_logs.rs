@@ -102,9 +102,8 @@ impl VerifiedLogReader {
     pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some((generation, path)) = self.logs.next() else { return Ok(None) };
         let open = self.last_is_open && self.logs.len() == 0;
-        let unreadable = |error: Error| {
-            BackupErrorKind::LogUnreadable { path: path.clone(), error: Arc::new(error) }
-        };
+        let unreadable =
+            |error: Error| BackupErrorKind::LogUnreadable { path: path.clone(), error: Arc::new(error) };
         let (log, chain) = VerifiedLog::next(&self.reader, generation, path.clone(), &self.chain, !open)
             .map_err(unreadable)?;
         self.chain = chain;

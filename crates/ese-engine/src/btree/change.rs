@@ -58,7 +58,9 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = if behind { (page.node_count(), false) } else { self.find(&page, &bytes) };
             if exact {
-                let node = page.node(line).ok_or_else(|| self.file.corrupt(leaf.key().page, Corruption::UnreadableNode))?;
+                let node = page
+                    .node(line)
+                    .ok_or_else(|| self.file.corrupt(leaf.key().page, Corruption::UnreadableNode))?;
                 self.check_conflict(&bytes, context)?;
                 if !node.flags.contains(NodeFlags::DELETED) {
                     return Err(Error::KeyDuplicate);
@@ -237,9 +239,7 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
-                return Err(
-                    self.file.corrupt(leaf.key().page, Corruption::NoNodeToRollBack)
-                );
+                return Err(self.file.corrupt(leaf.key().page, Corruption::NoNodeToRollBack));
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
             let growth = match &version.change {
@@ -256,8 +256,8 @@ impl Tree {
                 VersionChange::FlagDelete => operation::FLAG_DELETE,
                 VersionChange::Replace { .. } | VersionChange::ReplaceUnknown => operation::REPLACE,
             };
-            let edit =
-                undo_edit(line, kept, &version.change).map_err(|what| self.file.corrupt(leaf.key().page, what))?;
+            let edit = undo_edit(line, kept, &version.change)
+                .map_err(|what| self.file.corrupt(leaf.key().page, what))?;
             let mut node = self.node_change(by.procid, &page, leaf.key().page, line, version);
             node.page.begin0 = by.transaction.snapshot as u32;
             node.page.level = by.level;

@@ -117,9 +117,8 @@ impl StructureLock<'_> {
             if page.is_leaf() {
                 return Ok((path, at));
             }
-            let (line, child) = entry_before(&page, key).ok_or_else(|| {
-                self.file.corrupt(at, Corruption::NoChild)
-            })?;
+            let (line, child) =
+                entry_before(&page, key).ok_or_else(|| self.file.corrupt(at, Corruption::NoChild))?;
             path.push((at, line));
             at = child;
         }

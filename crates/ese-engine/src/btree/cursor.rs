@@ -10,9 +10,9 @@ use jetcell_sync::Arc;
 
 use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
-use crate::{Corruption, Result};
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::ReadView;
+use crate::{Corruption, Result};
 
 /// How a key must compare with the search key for a seek to stop there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,16 +244,11 @@ impl TreeCursor {
                 }
                 SiblingStep::SearchPath(at_hand) => {
                     let Some(edge) = edge else {
-                        return Err(self
-                            .tree
-                            .file.corrupt(current, Corruption::EmptyLeaf));
+                        return Err(self.tree.file.corrupt(current, Corruption::EmptyLeaf));
                     };
                     detours += 1;
                     if detours > MAX_DETOURS {
-                        return Err(self.tree.file.corrupt(
-                            current,
-                            Corruption::SiblingLinks,
-                        ));
+                        return Err(self.tree.file.corrupt(current, Corruption::SiblingLinks));
                     }
                     kept.clear();
                     kept.extend(at_hand);

@@ -52,9 +52,7 @@ impl Tree {
                 }
             }
             drop(kept);
-            return Err(
-                self.file.corrupt(self.root, Corruption::TooDeep)
-            );
+            return Err(self.file.corrupt(self.root, Corruption::TooDeep));
         }
     }
 
@@ -92,9 +90,7 @@ impl Tree {
                 latch = pinned.into_read();
             }
             drop(kept);
-            return Err(
-                self.file.corrupt(self.root, Corruption::TooDeep)
-            );
+            return Err(self.file.corrupt(self.root, Corruption::TooDeep));
         }
     }
 
@@ -154,8 +150,7 @@ impl Tree {
                 return Ok(path);
             }
             if path.len() >= MAX_DEPTH {
-                return Err(self.file
-                    .corrupt(self.root, Corruption::TooDeep));
+                return Err(self.file.corrupt(self.root, Corruption::TooDeep));
             }
             path.push(self.child(&page, target, at)?);
         }

@@ -17,10 +17,10 @@ use ese_format::space::Extent;
 use super::compact::{CompactionResult, CompactionRules};
 use super::descend::MAX_DEPTH;
 use super::tree::{StructureLock, Tree};
-use crate::{Corruption, Result};
 use crate::pages::group;
 use crate::pages::page_move::{self, LeafMove};
 use crate::space::SpaceLock;
+use crate::{Corruption, Result};
 
 /// A run of leaves on consecutive pages stays in place if it has at least this many bytes. Disks read such a run
 /// nearly as fast as a longer one.
@@ -195,19 +195,15 @@ impl StructureLock<'_> {
             let (mut at, mut bound) = (self.root, None::<Vec<u8>>);
             for depth in 0.. {
                 if depth == MAX_DEPTH {
-                    return Err(self.file.corrupt(
-                        self.root,
-                        Corruption::TooDeep,
-                    ));
+                    return Err(self.file.corrupt(self.root, Corruption::TooDeep));
                 }
                 let latch = self.pin(at)?.into_read();
                 let page = self.view(&latch);
                 if page.is_leaf() {
                     return Ok(());
                 }
-                let (first, child) = page.child_for(&key).ok_or_else(|| {
-                    self.file.corrupt(at, Corruption::NoChild)
-                })?;
+                let (first, child) =
+                    page.child_for(&key).ok_or_else(|| self.file.corrupt(at, Corruption::NoChild))?;
                 // An entry without a key is bounded by the limit of its page.
                 let limit = |line: usize| {
                     let node = page.node(line).filter(|node| node.key_len() > 0);

@@ -11,7 +11,6 @@ use ese_format::space::Extent;
 
 use super::descend::DescentTarget;
 use super::tree::{StructureLock, Tree};
-use crate::{Corruption, Result};
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
 use crate::pages::apply;
@@ -20,6 +19,7 @@ use crate::pages::split::capacity;
 use crate::pages::{AtomicGroup, GroupResult, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
+use crate::{Corruption, Result};
 
 /// How to change the pages above a leaf when the leaf is removed from the tree.
 pub(super) enum LeafRemovalPlan {
@@ -217,9 +217,8 @@ impl StructureLock<'_> {
         for (level, &number) in parents.iter().enumerate().rev() {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
-            let line = apply::entry_of(&page, child).ok_or_else(|| {
-                self.file.corrupt(number, Corruption::NoParentEntry)
-            })?;
+            let line = apply::entry_of(&page, child)
+                .ok_or_else(|| self.file.corrupt(number, Corruption::NoParentEntry))?;
             let is_last = line + 1 == page.node_count();
             let mut unlimited = false;
             let flags = if child_goes && page.node_count() == 1 {

@@ -162,9 +162,7 @@ impl StructureLock<'_> {
         let Some(right) = right else { return Ok(None) };
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
-            return Err(GroupAbort::Failed(
-                self.file.corrupt(leaf, Corruption::RightLink),
-            ));
+            return Err(GroupAbort::Failed(self.file.corrupt(leaf, Corruption::RightLink)));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.file.page_size);
@@ -219,11 +217,8 @@ impl StructureLock<'_> {
     pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: PartialMerge<'_>) -> GroupResult<()> {
         let PartialMerge { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
-        let line = line.ok_or_else(|| {
-            GroupAbort::Failed(
-                self.file.corrupt(parent, Corruption::NoParentEntry),
-            )
-        })?;
+        let line =
+            line.ok_or_else(|| GroupAbort::Failed(self.file.corrupt(parent, Corruption::NoParentEntry)))?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
         let merge = LeafMerge {
             kind,

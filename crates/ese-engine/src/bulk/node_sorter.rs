@@ -128,10 +128,7 @@ impl NodeSorter {
             self.vfs.remove(&self.path).map_err(io_error)?;
             self.file = Some(RunFile { file, end: 0 });
         }
-        let run_file = self
-            .file
-            .as_mut()
-            .ok_or(InternalError::NoRunFile)?;
+        let run_file = self.file.as_mut().ok_or(InternalError::NoRunFile)?;
         let (start, file) = (run_file.end, run_file.file.clone());
         let buffer = IoBuffer::zeroed(MIN_READ);
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
@@ -145,10 +142,7 @@ impl NodeSorter {
         }
         self.spill()?;
         drop(self.nodes.take_memory());
-        let file = self
-            .file
-            .as_ref()
-            .ok_or(InternalError::NoRunFile)?;
+        let file = self.file.as_ref().ok_or(InternalError::NoRunFile)?;
         Ok(SortedNodes(NodeSource::Runs(RunMerger::new(&file.file, &self.runs, self.memory)?)))
     }
 }

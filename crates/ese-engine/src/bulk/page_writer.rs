@@ -9,11 +9,11 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
-use crate::{InternalError, Result};
 use crate::btree::Tree;
 use crate::cache::{LoadBuffers, NewPageWrites};
 use crate::pages::scrub;
 use crate::space::SpaceLock;
+use crate::{InternalError, Result};
 
 /// Number of transfers in flight. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;

@@ -5,9 +5,9 @@ use ese_format::{PageNumber, TreeId};
 
 use super::SystemTables;
 use super::initial::{CATALOG_ROOT, ROOT_OBJECTS_ROOT};
-use crate::{Corruption, Result};
 use crate::btree::{SeekRelation, Tree, TreeCursor};
 use crate::transaction::ReadView;
+use crate::{Corruption, Result};
 
 /// A tree that is listed in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

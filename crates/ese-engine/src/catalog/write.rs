@@ -12,8 +12,7 @@ impl SystemTables {
     /// Adds a row to both catalogs and their indexes.
     pub fn insert_row(&self, session: &mut ActiveTransaction, row: &CatalogRow) -> Result<()> {
         let page_size = self.trees.file.page_size;
-        let (key, data) =
-            (row.key(), row.encode(page_size).map_err(InternalError::CatalogRow)?);
+        let (key, data) = (row.key(), row.encode(page_size).map_err(InternalError::CatalogRow)?);
         let mut insert = |root: PageNumber, key: &[u8], data: &[u8]| {
             self.trees.tree_at(root)?.insert(session.changes()?, key, data)
         };
@@ -36,9 +35,7 @@ impl SystemTables {
         let Some(owners) = self.find(&view, "MSysObjids")? else { return Ok(()) };
         let Some(owners) = self.schema(&view, owners)? else { return Ok(()) };
         let owner = TreeOwner { tree, table, kind };
-        let data = owner
-            .encode(self.trees.file.page_size)
-            .map_err(InternalError::CatalogRow)?;
+        let data = owner.encode(self.trees.file.page_size).map_err(InternalError::CatalogRow)?;
         self.trees.tree_at(owners.root)?.insert(session.changes()?, &owner.key(), &data)
     }
 }

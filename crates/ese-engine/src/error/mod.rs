@@ -10,9 +10,7 @@ use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
 use self::corruption::NOT_LOGGED;
-pub use self::corruption::{
-    Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch, RecordDefect,
-};
+pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch, RecordDefect};
 pub use self::kinds::{AttachmentErrorKind, InternalError, LogErrorKind};
 pub use self::usage_error::UsageError;
 use crate::file_error::FileError;
@@ -341,7 +339,8 @@ impl Error {
             Error::Corrupt { fault: Corruption::NotNewestLog { .. }, .. } => {
                 "restore the newest log, or remove the logs that do not belong to this log stream"
             }
-            Error::Corrupt { fault: Corruption::BulkLoad(_), .. } | Error::PageTime { bulk_load: true, .. } => {
+            Error::Corrupt { fault: Corruption::BulkLoad(_), .. }
+            | Error::PageTime { bulk_load: true, .. } => {
                 "replay the logs onto a database from after the load, or stop before the load"
             }
             Error::Backup(kind) => kind.advice()?,
@@ -416,9 +415,9 @@ impl Error {
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
             Error::Log { fault, .. } => match fault {
-                LogErrorKind::Damaged(_) | LogErrorKind::UnknownRecord(_) | LogErrorKind::RefusedRecord(..) => {
-                    (-501, "JET_errLogFileCorrupt")
-                }
+                LogErrorKind::Damaged(_)
+                | LogErrorKind::UnknownRecord(_)
+                | LogErrorKind::RefusedRecord(..) => (-501, "JET_errLogFileCorrupt"),
                 LogErrorKind::OtherStream => (-530, "JET_errBadLogSignature"),
                 LogErrorKind::OtherHistory => (-515, "JET_errInvalidLogSequence"),
                 LogErrorKind::OtherContent => (-590, "JET_errLogChecksumMismatch"),
@@ -436,7 +435,9 @@ impl Error {
                 AttachmentErrorKind::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
             },
             Error::Backup(kind) => match kind {
-                BackupErrorKind::Running | BackupErrorKind::BulkLoadRunning => (-505, "JET_errBackupInProgress"),
+                BackupErrorKind::Running | BackupErrorKind::BulkLoadRunning => {
+                    (-505, "JET_errBackupInProgress")
+                }
                 BackupErrorKind::NoMorePages
                 | BackupErrorKind::NotReadyToClose
                 | BackupErrorKind::LogsNotClosed => (-521, "JET_errInvalidBackupSequence"),
@@ -444,7 +445,9 @@ impl Error {
                 BackupErrorKind::CircularLogging => (-526, "JET_errInvalidBackup"),
                 BackupErrorKind::LogsRemoved(_) => (-569, "JET_errMissingFileToBackup"),
                 BackupErrorKind::LogUnreadable { .. } => (-612, "JET_errLogReadVerifyFailure"),
-                BackupErrorKind::LogNotCopied | BackupErrorKind::IncompleteSnapshot => (-616, "JET_errLogFileNotCopied"),
+                BackupErrorKind::LogNotCopied | BackupErrorKind::IncompleteSnapshot => {
+                    (-616, "JET_errLogFileNotCopied")
+                }
                 BackupErrorKind::FreezeTimedOut(_) => (-2402, "JET_errOSSnapshotTimeOut"),
             },
             Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),

@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ese_format::LogPosition;
 use ese_format::key::KeyError;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::record::{ColumnId, RecordError, ValueError};
-use ese_format::LogPosition;
 
 /// Reason why a call of the interface cannot succeed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,9 +25,7 @@ pub enum UsageError {
     Pause(Duration),
     #[error("the rate and the latency target must be greater than 0")]
     ZeroThrottle,
-    #[error(
-        "invalid read size of {0} bytes; it must be between 65,536 (64 KiB) and 16,777,216 (16 MiB)"
-    )]
+    #[error("invalid read size of {0} bytes; it must be between 65,536 (64 KiB) and 16,777,216 (16 MiB)")]
     ReadSize(usize),
     #[error("invalid density {0} %; it must be between 20 and 100 %")]
     Density(u32),
@@ -117,9 +115,7 @@ pub enum UsageError {
     LoadInTransaction,
 
     // Definitions of tables.
-    #[error(
-        "{0:?} is not a valid name; names must have between 1 and 64 ASCII characters without ! . [ ] `"
-    )]
+    #[error("{0:?} is not a valid name; names must have between 1 and 64 ASCII characters without ! . [ ] `")]
     Name(String),
     #[error("{0:?} is specified more than once")]
     DuplicateName(String),

@@ -161,9 +161,7 @@ impl AtomicGroup {
         let new = self.slot(new)?;
         match self.pages.get_disjoint_mut([page, new]) {
             Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut())),
-            Err(_) => {
-                Err(GroupAbort::Failed(InternalError::SplitIntoItself.into()))
-            }
+            Err(_) => Err(GroupAbort::Failed(InternalError::SplitIntoItself.into())),
         }
     }
 

@@ -19,9 +19,9 @@ use ese_format::{PageNumber, PageSize};
 use super::apply::{self, split_type};
 use super::before_image::moving_nodes_image;
 use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity, cut_key};
-use crate::{Error, InternalError};
 use crate::cache::PageDelta;
 use crate::page_misfit::PageMisfit;
+use crate::{Error, InternalError};
 
 /// A node to be inserted into a page that is being split.
 #[derive(Clone, Copy)]

@@ -107,8 +107,7 @@ impl<'v> RowLongValues<'v> {
             return Err(UsageError::LongValueTooLong.into());
         }
         let tree = state.long_values.get();
-        let tree =
-            tree.ok_or(InternalError::NoLongValueTree)?;
+        let tree = tree.ok_or(InternalError::NoLongValueTree)?;
         let id = state.next_long_value(tree)?;
         self.0.push((id, value));
         Ok(id)

@@ -67,8 +67,7 @@ pub(crate) fn create_index(
     let _changing = system.changing.lock();
     let changed = session.statement(true, |session| {
         let view = session.view();
-        let own_transaction =
-            view.own.clone().ok_or(UsageError::NoTransaction)?;
+        let own_transaction = view.own.clone().ok_or(UsageError::NoTransaction)?;
         session.services().check_writable()?;
         let state = tables.open(session.services(), &view, table)?;
         let mut index = definition.index(&state.schema, trees.file.page_size)?;

@@ -21,8 +21,7 @@ pub(super) fn store(
 ) -> Result<LongValueId> {
     let tree = long_value_tree(session, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
-    let size = size
-        .ok_or(UsageError::LongValueTooLong)?;
+    let size = size.ok_or(UsageError::LongValueTooLong)?;
     let id = state.next_long_value(&tree)?;
     tree.insert(session.changes()?, &id.root_key(), &LongValueRoot::new(size).encode())?;
     let chunk_size = state.schema.chunk_size(tree.file.page_size);
@@ -74,9 +73,7 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     for offset in (0..root.size).step_by(chunk_size as usize) {
         tree.flag_delete(session.changes()?, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(
             |e| match e {
-                Error::RecordNotFound => {
-                    tree.file.corrupt(tree.root, Corruption::NoChunk { id, offset })
-                }
+                Error::RecordNotFound => tree.file.corrupt(tree.root, Corruption::NoChunk { id, offset }),
                 other => other,
             },
         )?;
@@ -118,12 +115,10 @@ fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Ar
 }
 
 fn tree(state: &TableState) -> Result<&Arc<Tree>> {
-    state.long_values.get().ok_or_else(|| {
-        state.tree.file.corrupt(
-            state.tree.root,
-            Corruption::NoLongValueTree,
-        )
-    })
+    state
+        .long_values
+        .get()
+        .ok_or_else(|| state.tree.file.corrupt(state.tree.root, Corruption::NoLongValueTree))
 }
 
 fn root(tree: &Tree, view: &ReadView, id: LongValueId) -> Result<LongValueRoot> {

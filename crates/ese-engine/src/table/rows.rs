@@ -284,7 +284,8 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(UsageError::DuplicateColumn(*id).into());
             }
-            let column = state.schema.column(*id).ok_or(UsageError::Record(RecordError::UnknownColumn(*id)))?;
+            let column =
+                state.schema.column(*id).ok_or(UsageError::Record(RecordError::UnknownColumn(*id)))?;
             let value_error = |error| UsageError::Value { column: column.name.clone(), error };
             let raw = value.encode(column).map_err(value_error)?;
             if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {

@@ -8,8 +8,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, RecordBatch};
 use ese_engine::{
-    BackgroundThreads, CommitMode, Error, Instance, InstanceOptions, LogDamage, LogErrorKind, Replayer, Result,
-    SeekRelation,
+    BackgroundThreads, CommitMode, Error, Instance, InstanceOptions, LogDamage, LogErrorKind, Replayer,
+    Result, SeekRelation,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-
 use super::{MeasuredWindow, MeasurementDriver, POLL_INTERVAL};
 use crate::error::Error;
 use crate::load::DatabaseLoad;

@@ -1,9 +1,8 @@
 //! Measures the cost of each maintenance task. Turns without maintenance alternate with turns in which one task runs
 //! concurrently with the load.
 
-
-use crate::error::Error;
 use crate::engine::DatabaseStore;
+use crate::error::Error;
 use crate::profile::{Maintenance, MaintenanceSettings, Profile};
 
 /// The turns that the maintenance tasks take during one measurement. Every second round runs its turns in reverse

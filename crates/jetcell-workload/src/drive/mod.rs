@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use jetcell_host::Cancellation;
 
-use crate::error::Error;
 use crate::engine::{DatabaseStore, PassiveCopies};
+use crate::error::Error;
 use crate::layout::RunPlan;
 use crate::load::DatabaseLoad;
 use crate::measurement::{

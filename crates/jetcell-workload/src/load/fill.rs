@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use jetcell_host::Cancellation;
 use parking_lot::Mutex;
 
-use crate::error::Error;
 use crate::engine::{BulkLoadAction, CommitDurability, DatabaseStore, LoadRow, Result, StorageSession};
+use crate::error::Error;
 use crate::layout::RunPlan;
 use crate::load::record::{TableLocation, fill_operation, row, set_row};
 use crate::measurement::CounterSnapshot;

@@ -14,8 +14,8 @@ use std::time::Instant;
 use ese_engine::Error as EngineError;
 use parking_lot::Mutex;
 
-use crate::error::Error;
 use crate::engine::{CommitDurability, DatabaseStore, Result, StorageSession};
+use crate::error::Error;
 use crate::load::generator::{LoadOperation, LoadOperationKind, OperationGenerator};
 use crate::load::load_schedule::{LoadSchedule, OperationPermit};
 use crate::load::record::{TableLocation, row, verify};
@@ -236,7 +236,11 @@ impl LoadWorker<'_> {
 
 /// Returns true if another table may have a record for the operation.
 fn is_miss(outcome: &Result<OperationOutcome>) -> bool {
-    matches!(outcome, Ok(OperationOutcome::Missed) | Err(Error::Engine(EngineError::WriteConflict | EngineError::RecordNotFound)))
+    matches!(
+        outcome,
+        Ok(OperationOutcome::Missed)
+            | Err(Error::Engine(EngineError::WriteConflict | EngineError::RecordNotFound))
+    )
 }
 
 /// Returns true if the load can continue with the next operation.

@@ -29,7 +29,6 @@ mod tally;
 mod trend;
 mod verification;
 
-
 use crate::error::Error;
 
 pub use array::{ArrayCounters, ArraySample};

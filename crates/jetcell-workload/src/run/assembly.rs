@@ -199,10 +199,7 @@ fn stress_trends(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
 /// Returns true if the storage caused the error, as opposed to a full volume or a limit.
 fn is_device_failure(error: &Error) -> bool {
     use ese_engine::Error::{Corrupt, Io, Log, PageTime, ReadOnly};
-    matches!(
-        error,
-        Error::Engine(Corrupt { .. } | Log { .. } | PageTime { .. } | ReadOnly(_) | Io { .. })
-    )
+    matches!(error, Error::Engine(Corrupt { .. } | Log { .. } | PageTime { .. } | ReadOnly(_) | Io { .. }))
 }
 
 /// Creates an instance row without figures. The row is named after the database. Jetstress uses the process number
@@ -331,8 +328,9 @@ mod tests {
 
     #[test]
     fn a_full_volume_is_not_a_device_failure() {
-        let is_device_error =
-            |number| is_device_failure(&EngineError::io("/d/a.edb", &io::Error::from_raw_os_error(number)).into());
+        let is_device_error = |number| {
+            is_device_failure(&EngineError::io("/d/a.edb", &io::Error::from_raw_os_error(number)).into())
+        };
         let (no_space, quota) = (28, 122);
         assert!(!is_device_error(no_space) && !is_device_error(quota));
         let (device, read_only) = (5, 30);

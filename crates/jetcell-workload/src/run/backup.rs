@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-
 use super::{TestRun, database_bytes, test_log};
-use crate::error::Error;
 use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
 use crate::engine::{DatabaseOpenMode, DatabaseStore};
+use crate::error::Error;
 use crate::measurement::{HostCounters, InstanceIo, IoTotals, Measurement, SampleFile};
 use crate::observer::{Observer, RunPhase};
 use crate::result::{BackupCost, BackupSample, BackupTestResult, DatabaseBackup, LoadFigures};

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-
 /// Interval at which the progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

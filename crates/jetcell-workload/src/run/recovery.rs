@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-
 use super::TestRun;
-use crate::error::Error;
 use crate::engine::{DatabaseOpenMode, ReplayStart};
+use crate::error::Error;
 use crate::layout::RunPlan;
 use crate::measurement::{ReplayCounters, SampleFile};
 use crate::observer::{Observer, RunPhase};

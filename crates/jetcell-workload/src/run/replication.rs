@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use jetcell_host::Cancellation;
 
 use super::{TestRun, database_bytes, test_log};
-use crate::error::Error;
 use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
 use crate::engine::{DatabaseOpenMode, DatabaseStore, PassiveCopies, VerificationDepth};
+use crate::error::Error;
 use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{CopyCounters, Measurement, SampleFile};
 use crate::observer::{Observer, RunPhase};

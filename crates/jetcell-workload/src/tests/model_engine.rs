@@ -339,7 +339,11 @@ impl StorageSession for ModelSession {
     }
     fn read(&mut self, table: u32) -> Result<LoadRow> {
         let id = self.position.ok_or(EngineError::RecordNotFound)?;
-        self.database.tables[table as usize].lock().get(&id).cloned().ok_or(EngineError::RecordNotFound.into())
+        self.database.tables[table as usize]
+            .lock()
+            .get(&id)
+            .cloned()
+            .ok_or(EngineError::RecordNotFound.into())
     }
     fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         if !self.database.tables[table as usize].lock().contains_key(&row.id) {

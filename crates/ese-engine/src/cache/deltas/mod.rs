@@ -29,8 +29,8 @@ mod page_delta;
 mod store;
 
 pub(super) use evicted_page::EvictedDirtyPage;
+pub(crate) use page_delta::PageDelta;
 #[cfg(debug_assertions)]
 pub(super) use page_delta::digest;
-pub(crate) use page_delta::PageDelta;
 pub(super) use page_delta::replay;
 pub(super) use store::DeltaStore;

@@ -12,9 +12,9 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::{Frame, FrameState};
+use crate::Corruption;
 #[cfg(debug_assertions)]
 use crate::cache::deltas::digest;
-use crate::Corruption;
 use crate::cache::deltas::{EvictedDirtyPage, replay};
 use crate::cache::shared::AttachedFile;
 

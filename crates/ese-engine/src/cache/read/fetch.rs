@@ -6,9 +6,9 @@
 use std::io;
 use std::time::Duration;
 
+use ese_format::PageNumber;
 use ese_format::PageSize;
 use ese_format::checksum::{PageIntegrity, verify_page};
-use ese_format::PageNumber;
 use ese_format::page::validate;
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;

@@ -178,10 +178,7 @@ fn no_page_is_written_after_a_failure_outside_the_cache() {
     fixture.cache.fail(InstanceFailure::NoPreparedLog);
     fixture.cache.fail(InstanceFailure::Ended);
     let error = fixture.cache.check_writable().unwrap_err();
-    assert!(
-        matches!(error, Error::ReadOnly(InstanceFailure::NoPreparedLog)),
-        "{error}"
-    );
+    assert!(matches!(error, Error::ReadOnly(InstanceFailure::NoPreparedLog)), "{error}");
     assert!(fixture.cache.flush_file(fixture.file).is_err());
     assert_eq!((fixture.disk.value(1), fixture.value(1)), (0, 7));
     fixture.cache.detach(fixture.file).unwrap();

@@ -297,8 +297,7 @@ impl LogReader {
         let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
         let file = &pinned.file.file;
         file.read_at(0, &mut bytes[..end], IoReason::LogRead).map_err(|e| Error::io(file.path(), &e))?;
-        let scan =
-            scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault))?;
+        let scan = scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault))?;
         if (scan.last + 1, scan.accumulated) != (pinned.next_segment, pinned.accumulated) {
             return Err(self.corrupt(generation, Corruption::ChangedLog));
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{
-    AttachmentErrorKind, Error, EventSink, InstanceOptions, LogErrorKind, RecoveryPlan, RecoverySet, UsageError,
-    RecoverySummary, ReplaySummary, Replayer, TornPageProtection,
+    AttachmentErrorKind, Error, EventSink, InstanceOptions, LogErrorKind, RecoveryPlan, RecoverySet,
+    RecoverySummary, ReplaySummary, Replayer, TornPageProtection, UsageError,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};

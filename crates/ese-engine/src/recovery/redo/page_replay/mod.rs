@@ -18,14 +18,13 @@ use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
+use super::RedoRecord;
 use super::comparison::ReceivedImages;
 use super::copy_tasks::CopyOutcome;
 use super::page_redo::{
-    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image,
-    required_time,
+    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, required_time,
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
-use super::RedoRecord;
 use crate::bulk::is_link;
 use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
