@@ -93,32 +93,20 @@ pub enum Corruption {
     EntryOutsideRange,
     #[error("a node is unreadable")]
     UnreadableNode,
-    #[error("the node whose change must be rolled back is missing")]
-    NoNodeToRollBack,
-    #[error("the tree of a change to roll back does not exist")]
-    NoTreeToRollBack,
+    #[error("the tree or the node whose change must be rolled back is missing")]
+    NothingToRollBack,
     #[error("a leaf in the middle of the tree does not have nodes")]
     EmptyLeaf,
-    #[error("the sibling links of the page and of its neighbour do not match")]
+    #[error("the sibling links of the page do not match its neighbours")]
     SiblingLinks,
-    #[error("the right link of the leaf does not match its parent")]
-    RightLink,
-    #[error("the leaf links to itself")]
-    LinkToItself,
     #[error(transparent)]
     Space(#[from] SpaceError),
-    #[error("space tree: extents are not in order")]
+    #[error("space tree: extents overlap, or are not in order")]
     ExtentOrder,
-    #[error("space tree: an extent that was found no longer exists")]
+    #[error("space tree: an extent is missing")]
     NoExtent,
-    #[error("space tree: the extent already exists")]
-    DuplicateExtent,
     #[error("space tree: the page cannot be split")]
     UnsplittablePage,
-    #[error("the database does not own any pages")]
-    NoOwnedPages,
-    #[error("prepared pages are missing from the available-extent tree")]
-    NoPreparedPages,
 
     // Tables.
     #[error(transparent)]

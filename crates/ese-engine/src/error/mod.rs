@@ -235,48 +235,24 @@ pub enum BackupErrorKind {
     FreezeTimedOut(Duration),
 }
 
-impl BackupErrorKind {
-    fn advice(&self) -> Option<&'static str> {
-        Some(match self {
-            BackupErrorKind::Running => "wait for the backup, or stop it",
-            BackupErrorKind::BulkLoadRunning => "start the backup after the load",
-            BackupErrorKind::NoFullBackup(_) => "make a full backup first",
-            BackupErrorKind::LogsRemoved(_) => "make a full backup",
-            _ => return None,
-        })
-    }
-}
-
 /// Failure after which an instance refuses changes.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum InstanceFailure {
-    /// The instance has ended.
     #[error("the instance has ended")]
     Ended,
-    /// The instance only replays a log that another engine writes.
     #[error("another engine writes the log, so replay cannot append to it")]
     ReplayOnly,
-    /// The next log file does not exist yet.
     #[error("no log file has been prepared")]
     NoPreparedLog,
-    /// A write or a sync failed.
     #[error("{path}: {source}")]
-    Io {
-        /// File or directory.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<io::Error>,
-    },
-    /// Another operation failed.
+    Io { path: PathBuf, source: Arc<io::Error> },
     #[error(transparent)]
     Other(Arc<Error>),
-    /// An operation failed because of another failure.
     #[error("{operation}: {failure}")]
     During {
-        /// Operation that failed.
         operation: FailedOperation,
-        /// Cause of the failure.
         #[source]
         failure: Arc<InstanceFailure>,
     },
@@ -335,7 +311,15 @@ impl Error {
             Error::DiskFull { advice: None, .. } => "free some space and retry",
             Error::ReadOnly(failure) => return failure.advice(),
             Error::Usage(error) => error.advice()?,
-            Error::Attachment { fault, .. } => fault.advice()?,
+            Error::Attachment { fault, .. } => match fault {
+                AttachmentErrorKind::NotFound => {
+                    "restore the file, or move the logs away to start without it"
+                }
+                AttachmentErrorKind::OtherDatabase => "replace the file with the correct database",
+                AttachmentErrorKind::OtherShutdown { .. } => "use the file that belongs to the log",
+                AttachmentErrorKind::NotRestored => "restore the backup",
+                AttachmentErrorKind::NoDatabase => return None,
+            },
             Error::Corrupt { fault: Corruption::NotNewestLog { .. }, .. } => {
                 "restore the newest log, or remove the logs that do not belong to this log stream"
             }
@@ -343,7 +327,12 @@ impl Error {
             | Error::PageTime { bulk_load: true, .. } => {
                 "replay the logs onto a database from after the load, or stop before the load"
             }
-            Error::Backup(kind) => kind.advice()?,
+            Error::Backup(kind) => match kind {
+                BackupErrorKind::Running => "wait for the backup, or stop it",
+                BackupErrorKind::BulkLoadRunning => "start the backup after the load",
+                BackupErrorKind::NoFullBackup(_) | BackupErrorKind::LogsRemoved(_) => "make a full backup",
+                _ => return None,
+            },
             Error::OutOfOrder => "insert the row after the load",
             Error::OutOfMemory { .. } => "use a smaller cache, or raise the memory limit of the process",
             Error::EarlierVersion { .. } => {

@@ -1,6 +1,5 @@
 //! Mistakes of the caller, and what the engine does not support.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use ese_format::record::{ColumnId, RecordError, ValueError};
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum UsageError {
     // Settings.
-    #[error("invalid waypoint latency of {generations} generations; it must be between 0 and {max}")]
-    WaypointLatency { generations: u32, max: u32 },
+    #[error("invalid waypoint latency of {0} generations; it must be between 0 and 10")]
+    WaypointLatency(u32),
     #[error(
         "invalid log file size of {bytes} bytes; the size must be a multiple of {SEGMENT_BYTES} between {min} and {max}"
     )]
@@ -35,12 +34,11 @@ pub enum UsageError {
     CopyId(String),
     #[error("could not parse {0:?} as a maintenance window")]
     Window(String),
-    #[error("a maintenance window must include a day of the week")]
-    WindowDays,
-    #[error("a maintenance window must begin between 00:00 and 23:59")]
-    WindowStart,
-    #[error("a maintenance window must be between one minute and 24 hours long")]
-    WindowLength,
+    #[error(
+        "a maintenance window must include a day of the week, begin between 00:00 and 23:59, and be between one \
+         minute and 24 hours long"
+    )]
+    WindowBounds,
     #[error(
         "the maintenance window of {length:?} is too short: {tasks} tasks on {databases} databases of a disk \
          share it, and each task needs at least one minute"
@@ -48,13 +46,8 @@ pub enum UsageError {
     WindowTooShort { length: Duration, tasks: u32, databases: u32 },
 
     // Files.
-    #[error("{path}: {kind}")]
-    Path { path: PathBuf, kind: io::ErrorKind },
-    #[error(
-        "{0}: the path is not valid UTF-8, so it cannot be stored in the log and recovery could not find the \
-         database"
-    )]
-    PathNotUtf8(PathBuf),
+    #[error("{0}: the path does not have an absolute form in valid UTF-8, so it cannot be stored in the log")]
+    PathForLog(PathBuf),
     #[error("{0}: the paths of all attached databases together are too long for the log")]
     PathsTooLong(PathBuf),
     #[error("an instance can have at most 6 databases")]
@@ -77,10 +70,7 @@ pub enum UsageError {
     NoHolePunching(PathBuf),
     #[error("space cannot be returned while the newest log generations could be lost")]
     SpaceWithWaypointLatency,
-    #[error(
-        "space cannot be returned while copies follow the log, because a failover could lose the newest \
-         generations"
-    )]
+    #[error("space cannot be returned while copies follow the log: a failover could lose newest generations")]
     SpaceWithCopies,
     #[error("the cache of {0} pages is too small: all its pages are in use")]
     CacheTooSmall(usize),
@@ -141,10 +131,8 @@ pub enum UsageError {
     DefaultLength(String),
     #[error("index {0:?}: an index must have between 1 and 16 columns")]
     IndexColumns(String),
-    #[error("index {index:?}: column {column:?} does not exist")]
-    NoIndexColumn { index: String, column: String },
-    #[error("index {index:?}: sorting Unicode text ({column:?}) requires the Windows sort tables")]
-    SortTables { index: String, column: String },
+    #[error("column {0:?} does not exist")]
+    NoColumn(String),
 
     // Use of tables.
     #[error("table {0:?} is open in another session")]
@@ -159,8 +147,6 @@ pub enum UsageError {
     NoPrimaryIndex,
     #[error("index {index:?} has {columns} columns")]
     TooManyValues { index: String, columns: usize },
-    #[error("index {index:?}: {error}")]
-    IndexValue { index: String, error: ValueError },
     #[error("column {column:?}: {error}")]
     Value { column: String, error: ValueError },
     #[error("column {column:?}: the value is too long; the maximum is {max} bytes")]
@@ -175,8 +161,6 @@ pub enum UsageError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("index {index:?}: {error}")]
-    IndexKey { index: String, error: KeyError },
     #[error("the primary key of a record cannot be changed")]
     PrimaryKeyChanged,
     #[error("column {0:?} is encrypted")]
