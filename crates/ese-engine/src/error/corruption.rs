@@ -47,9 +47,7 @@ pub enum Corruption {
     // Log records.
     #[error("log record at {position:?}: {error}")]
     LogRecord { position: LogPosition, error: LogRecordError },
-    #[error("log record at {0:?} no longer exists")]
-    NoLogRecord(LogPosition),
-    #[error("log record at {0:?} changed after recovery first read it")]
+    #[error("log record at {0:?} was changed or removed after it was first read")]
     ChangedLogRecord(LogPosition),
     #[error("{record} record at {position:?} {reason}")]
     RefusedRecord { record: &'static str, position: LogPosition, reason: &'static str },
@@ -115,8 +113,14 @@ pub enum Corruption {
     NoCatalogRow,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]
     OtherTree { catalog: TreeId, page: TreeId },
-    #[error("record of table {table:?}: {error}")]
-    Record { table: String, error: RecordDefect },
+    #[error("record of table {table:?}: {fault}")]
+    TableRecord { table: String, fault: Box<Corruption> },
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    #[error(transparent)]
+    Compression(#[from] CompressionError),
     #[error("an index does not have an entry for a record")]
     NoIndexEntry,
     #[error("a record refers to a long value, but the table does not have a long-value tree")]
@@ -147,16 +151,6 @@ pub enum PageDefect {
     Checksum,
     #[error("checksum is correct, but the structure is invalid: {0} (-1018)")]
     Structure(PageError),
-}
-
-/// Reason why a record of a table cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-#[expect(missing_docs, reason = "the names describe the variants")]
-pub enum RecordDefect {
-    Record(#[from] RecordError),
-    Value(#[from] ValueError),
-    Compression(#[from] CompressionError),
 }
 
 /// Damage in a log file.

@@ -10,7 +10,7 @@ use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
 use self::corruption::NOT_LOGGED;
-pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch, RecordDefect};
+pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch};
 pub use self::kinds::{AttachmentErrorKind, InternalError, LogErrorKind};
 pub use self::usage_error::UsageError;
 use crate::file_error::FileError;
@@ -218,10 +218,7 @@ pub enum BackupErrorKind {
     LogsNotClosed,
     #[error("{0}: the database does not have a full backup yet")]
     NoFullBackup(PathBuf),
-    #[error(
-        "only full backups are possible, because circular logging is enabled and the instance removes its logs \
-         itself"
-    )]
+    #[error("only full backups are possible, because circular logging is enabled")]
     CircularLogging,
     #[error("{0}: the log was removed, but the backup needs it")]
     LogsRemoved(PathBuf),
@@ -250,12 +247,8 @@ pub enum InstanceFailure {
     Io { path: PathBuf, source: Arc<io::Error> },
     #[error(transparent)]
     Other(Arc<Error>),
-    #[error("{operation}: {failure}")]
-    During {
-        operation: FailedOperation,
-        #[source]
-        failure: Arc<InstanceFailure>,
-    },
+    #[error("{operation}: {source}")]
+    During { operation: FailedOperation, source: Arc<InstanceFailure> },
 }
 
 /// Operation whose failure makes an instance refuse changes.
@@ -280,14 +273,14 @@ impl InstanceFailure {
 
     /// Adds the operation that failed because of this failure.
     pub(crate) fn during(self, operation: FailedOperation) -> InstanceFailure {
-        InstanceFailure::During { operation, failure: Arc::new(self) }
+        InstanceFailure::During { operation, source: Arc::new(self) }
     }
 
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             InstanceFailure::Io { path, source } => Error::io(path, source).advice(),
             InstanceFailure::Other(error) => error.advice(),
-            InstanceFailure::During { failure, .. } => failure.advice(),
+            InstanceFailure::During { source, .. } => source.advice(),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ pub enum UsageError {
     #[error("invalid waypoint latency of {0} generations; it must be between 0 and 10")]
     WaypointLatency(u32),
     #[error(
-        "invalid log file size of {bytes} bytes; the size must be a multiple of {SEGMENT_BYTES} between {min} and {max}"
+        "invalid log file size of {bytes}; it must be a multiple of {SEGMENT_BYTES} between {min} and {max}"
     )]
     LogFileSize { bytes: u32, min: u32, max: u32 },
     #[error("invalid pause of {0:?} between reads; it must be between 0 and 60 s")]
@@ -35,14 +35,10 @@ pub enum UsageError {
     #[error("could not parse {0:?} as a maintenance window")]
     Window(String),
     #[error(
-        "a maintenance window must include a day of the week, begin between 00:00 and 23:59, and be between one \
-         minute and 24 hours long"
+        "a maintenance window must include a day, begin before 24:00, and last from 1 minute to 24 hours"
     )]
     WindowBounds,
-    #[error(
-        "the maintenance window of {length:?} is too short: {tasks} tasks on {databases} databases of a disk \
-         share it, and each task needs at least one minute"
-    )]
+    #[error("the maintenance window of {length:?} is too short for {tasks} tasks on {databases} databases")]
     WindowTooShort { length: Duration, tasks: u32, databases: u32 },
 
     // Files.
@@ -58,8 +54,6 @@ pub enum UsageError {
     FileNotAttached(u16),
     #[error("file {file} has {pages} dirty pages")]
     DirtyPages { file: u16, pages: usize },
-    #[error("{0} is being detached")]
-    BeingDetached(PathBuf),
     #[error("{0} belongs to another instance")]
     OtherInstance(PathBuf),
     #[error("{0}: the database has reached its maximum size")]
@@ -163,10 +157,8 @@ pub enum UsageError {
     Key(#[from] KeyError),
     #[error("the primary key of a record cannot be changed")]
     PrimaryKeyChanged,
-    #[error("column {0:?} is encrypted")]
-    EncryptedColumn(String),
-    #[error("encrypted long values are not supported")]
-    EncryptedLongValue,
+    #[error("encrypted columns are not supported")]
+    Encrypted,
     #[error("table {0:?} has used all record numbers")]
     NoMoreRecords(String),
     #[error("table {0:?} has used all long-value numbers")]
@@ -185,6 +177,7 @@ impl UsageError {
                 "specify days, start and length, such as 'mon-fri 01:00 4h', in UTC or with an offset such as \
                  +01:00"
             }
+            UsageError::WindowTooShort { .. } => "allow at least one minute per task and database",
             UsageError::PathsTooLong(_) => "use shorter paths, or another instance",
             UsageError::TooManyDatabases => "use another instance",
             UsageError::SpaceWithWaypointLatency => "open the instance without a waypoint latency",
