@@ -91,7 +91,7 @@ pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{
     AttachmentErrorKind, BackupErrorKind, Corruption, Error, FailedOperation, InstanceFailure, InternalError,
-    LogDamage, LogErrorKind, MacroError, PageDefect, PageTimeMismatch, RecordDefect, Result, UsageError,
+    LogDamage, LogErrorKind, MacroError, PageDefect, PageTimeMismatch, Result, UsageError,
 };
 pub use events::{
     CopyEvent, DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory,

@@ -3,23 +3,23 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// Error of a file operation with the path of the file, as the content of an [`io::Error`].
+/// Text of an error together with its source, as the content of an [`io::Error`].
 #[derive(Debug)]
-struct PathError {
-    path: PathBuf,
+struct SourcedError {
+    text: String,
     source: io::Error,
 }
 
-impl fmt::Display for PathError {
+impl fmt::Display for SourcedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.source)
+        f.write_str(&self.text)
     }
 }
 
-impl Error for PathError {
+impl Error for SourcedError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
     }
@@ -27,7 +27,8 @@ impl Error for PathError {
 
 /// Adds the path to an error. The kind and the sources of the error remain.
 pub fn with_path(path: &Path, source: io::Error) -> io::Error {
-    io::Error::new(source.kind(), PathError { path: path.to_path_buf(), source })
+    let text = format!("{}: {source}", path.display());
+    io::Error::new(source.kind(), SourcedError { text, source })
 }
 
 /// Returns the error number of the first operating system error in the chain of sources.
@@ -39,30 +40,11 @@ pub fn system_error_number(error: &(dyn Error + 'static)) -> Option<i32> {
     }
 }
 
-/// Text of an error together with the operating system error in its chain of sources.
-#[derive(Debug)]
-struct ClonedError {
-    text: String,
-    source: io::Error,
-}
-
-impl fmt::Display for ClonedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for ClonedError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
 /// Clones an error. The clone has the same kind, text and operating system error.
 pub fn clone_io_error(error: &io::Error) -> io::Error {
     match system_error_number(error).map(io::Error::from_raw_os_error) {
         Some(source) if error.raw_os_error().is_some() => source,
-        Some(source) => io::Error::new(error.kind(), ClonedError { text: error.to_string(), source }),
+        Some(source) => io::Error::new(error.kind(), SourcedError { text: error.to_string(), source }),
         None => io::Error::new(error.kind(), error.to_string()),
     }
 }

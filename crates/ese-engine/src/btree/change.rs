@@ -239,7 +239,7 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
-                return Err(self.file.corrupt(leaf.key().page, Corruption::NoNodeToRollBack));
+                return Err(self.file.corrupt(leaf.key().page, Corruption::NothingToRollBack));
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
             let growth = match &version.change {

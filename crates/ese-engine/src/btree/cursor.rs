@@ -279,7 +279,7 @@ impl TreeCursor {
         ahead: Option<&[u8]>,
     ) -> Result<SiblingStep> {
         if neighbour == current {
-            return Err(self.tree.file.corrupt(current, Corruption::LinkToItself));
+            return Err(self.tree.file.corrupt(current, Corruption::SiblingLinks));
         }
         let resident = self.tree.file.resident(neighbour);
         // The latch order is left to right, so the first leaf can stay latched in the forward direction.

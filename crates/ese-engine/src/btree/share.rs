@@ -162,7 +162,7 @@ impl StructureLock<'_> {
         let Some(right) = right else { return Ok(None) };
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
-            return Err(GroupAbort::Failed(self.file.corrupt(leaf, Corruption::RightLink)));
+            return Err(GroupAbort::Failed(self.file.corrupt(leaf, Corruption::SiblingLinks)));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.file.page_size);

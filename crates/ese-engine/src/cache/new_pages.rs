@@ -58,7 +58,7 @@ impl Cache {
         writes.check()?;
         let attached = self.shared.file(file)?;
         let Some(_active) = attached.in_flight.enter() else {
-            return Err(UsageError::BeingDetached(attached.file.path().to_path_buf()).into());
+            return Err(UsageError::NotAttached(attached.file.path().to_path_buf()).into());
         };
         let count = (buffer.len() / self.page_size().bytes()) as u32;
         let pages = (0..count).map(|index| first.plus(index));

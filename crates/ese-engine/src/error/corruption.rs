@@ -45,9 +45,7 @@ pub enum Corruption {
     // Log records.
     #[error("log record at {position:?}: {error}")]
     LogRecord { position: LogPosition, error: LogRecordError },
-    #[error("log record at {0:?} no longer exists")]
-    NoLogRecord(LogPosition),
-    #[error("log record at {0:?} changed after recovery first read it")]
+    #[error("log record at {0:?} was changed or removed after it was first read")]
     ChangedLogRecord(LogPosition),
     #[error("{record} record at {position:?} {reason}")]
     RefusedRecord { record: &'static str, position: LogPosition, reason: &'static str },
@@ -91,32 +89,20 @@ pub enum Corruption {
     EntryOutsideRange,
     #[error("a node is unreadable")]
     UnreadableNode,
-    #[error("the node whose change must be rolled back is missing")]
-    NoNodeToRollBack,
-    #[error("the tree of a change to roll back does not exist")]
-    NoTreeToRollBack,
+    #[error("the tree or the node whose change must be rolled back is missing")]
+    NothingToRollBack,
     #[error("a leaf in the middle of the tree does not have nodes")]
     EmptyLeaf,
-    #[error("the sibling links of the page and of its neighbour do not match")]
+    #[error("the sibling links of the page do not match its neighbours")]
     SiblingLinks,
-    #[error("the right link of the leaf does not match its parent")]
-    RightLink,
-    #[error("the leaf links to itself")]
-    LinkToItself,
     #[error(transparent)]
     Space(#[from] SpaceError),
-    #[error("space tree: extents are not in order")]
+    #[error("space tree: extents overlap, or are not in order")]
     ExtentOrder,
-    #[error("space tree: an extent that was found no longer exists")]
+    #[error("space tree: an extent is missing")]
     NoExtent,
-    #[error("space tree: the extent already exists")]
-    DuplicateExtent,
     #[error("space tree: the page cannot be split")]
     UnsplittablePage,
-    #[error("the database does not own any pages")]
-    NoOwnedPages,
-    #[error("prepared pages are missing from the available-extent tree")]
-    NoPreparedPages,
 
     // Tables.
     #[error(transparent)]
@@ -125,8 +111,14 @@ pub enum Corruption {
     NoCatalogRow,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]
     OtherTree { catalog: TreeId, page: TreeId },
-    #[error("record of table {table:?}: {error}")]
-    Record { table: String, error: RecordDefect },
+    #[error("record of table {table:?}: {fault}")]
+    TableRecord { table: String, fault: Box<Corruption> },
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    #[error(transparent)]
+    Compression(#[from] CompressionError),
     #[error("an index does not have an entry for a record")]
     NoIndexEntry,
     #[error("a record refers to a long value, but the table does not have a long-value tree")]
@@ -157,16 +149,6 @@ pub enum PageDefect {
     Checksum,
     #[error("checksum is correct, but the structure is invalid: {0} (-1018)")]
     Structure(PageError),
-}
-
-/// Reason why a record of a table cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-#[expect(missing_docs, reason = "the names describe the variants")]
-pub enum RecordDefect {
-    Record(#[from] RecordError),
-    Value(#[from] ValueError),
-    Compression(#[from] CompressionError),
 }
 
 /// Damage in a log file.

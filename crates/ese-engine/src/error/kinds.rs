@@ -41,10 +41,8 @@ pub enum InternalError {
     SplitIntoItself,
     #[error("split of page {page}: {misfit}")]
     Split { page: PageNumber, misfit: PageMisfit },
-    #[error("a new extent does not have pages")]
+    #[error("an extent does not have free pages")]
     EmptyExtent,
-    #[error("an extent has no free pages left after splits of the owned-extent tree")]
-    UsedExtent,
     #[error("a leaf of owned extents is full")]
     FullExtentLeaf,
     #[error("the database root does not accept extents")]
@@ -107,16 +105,4 @@ pub enum AttachmentErrorKind {
     OtherShutdown { shut_down: LogPosition, attached: LogPosition },
     #[error("the database comes from a backup, and its pages were copied at different times")]
     NotRestored,
-}
-
-impl AttachmentErrorKind {
-    pub(super) fn advice(self) -> Option<&'static str> {
-        Some(match self {
-            AttachmentErrorKind::NotFound => "restore the file, or move the logs away to start without it",
-            AttachmentErrorKind::OtherDatabase => "replace the file with the correct database",
-            AttachmentErrorKind::OtherShutdown { .. } => "use the file that belongs to the log",
-            AttachmentErrorKind::NotRestored => "restore the backup",
-            AttachmentErrorKind::NoDatabase => return None,
-        })
-    }
 }

@@ -11,7 +11,7 @@ use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
 use self::corruption::NOT_LOGGED;
-pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch, RecordDefect};
+pub use self::corruption::{Corruption, LogDamage, MacroError, PageDefect, PageTimeMismatch};
 pub use self::kinds::{AttachmentErrorKind, InternalError, LogErrorKind};
 pub use self::usage_error::UsageError;
 use crate::file_error::FileError;
@@ -219,10 +219,7 @@ pub enum BackupErrorKind {
     LogsNotClosed,
     #[error("{0}: the database does not have a full backup yet")]
     NoFullBackup(PathBuf),
-    #[error(
-        "only full backups are possible, because circular logging is enabled and the instance removes its logs \
-         itself"
-    )]
+    #[error("only full backups are possible, because circular logging is enabled")]
     CircularLogging,
     #[error("{0}: the log was removed, but the backup needs it")]
     LogsRemoved(PathBuf),
@@ -236,51 +233,23 @@ pub enum BackupErrorKind {
     FreezeTimedOut(Duration),
 }
 
-impl BackupErrorKind {
-    fn advice(&self) -> Option<&'static str> {
-        Some(match self {
-            BackupErrorKind::Running => "wait for the backup, or stop it",
-            BackupErrorKind::BulkLoadRunning => "start the backup after the load",
-            BackupErrorKind::NoFullBackup(_) => "make a full backup first",
-            BackupErrorKind::LogsRemoved(_) => "make a full backup",
-            _ => return None,
-        })
-    }
-}
-
 /// Failure after which an instance refuses changes.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum InstanceFailure {
-    /// The instance has ended.
     #[error("the instance has ended")]
     Ended,
-    /// The instance only replays a log that another engine writes.
     #[error("another engine writes the log, so replay cannot append to it")]
     ReplayOnly,
-    /// The next log file does not exist yet.
     #[error("no log file has been prepared")]
     NoPreparedLog,
-    /// A write or a sync failed.
     #[error("{path}: {source}")]
-    Io {
-        /// File or directory.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<io::Error>,
-    },
-    /// Another operation failed.
+    Io { path: PathBuf, source: Arc<io::Error> },
     #[error(transparent)]
     Other(Arc<Error>),
-    /// An operation failed because of another failure.
-    #[error("{operation}: {failure}")]
-    During {
-        /// Operation that failed.
-        operation: FailedOperation,
-        /// Cause of the failure.
-        #[source]
-        failure: Arc<InstanceFailure>,
-    },
+    #[error("{operation}: {source}")]
+    During { operation: FailedOperation, source: Arc<InstanceFailure> },
 }
 
 /// Operation whose failure makes an instance refuse changes.
@@ -305,14 +274,14 @@ impl InstanceFailure {
 
     /// Adds the operation that failed because of this failure.
     pub(crate) fn during(self, operation: FailedOperation) -> InstanceFailure {
-        InstanceFailure::During { operation, failure: Arc::new(self) }
+        InstanceFailure::During { operation, source: Arc::new(self) }
     }
 
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
             InstanceFailure::Io { path, source } => Error::io(path, source).advice(),
             InstanceFailure::Other(error) => error.advice(),
-            InstanceFailure::During { failure, .. } => failure.advice(),
+            InstanceFailure::During { source, .. } => source.advice(),
             _ => None,
         }
     }
@@ -336,7 +305,15 @@ impl Error {
             Error::DiskFull { advice: None, .. } => "free some space and retry",
             Error::ReadOnly(failure) => return failure.advice(),
             Error::Usage(error) => error.advice()?,
-            Error::Attachment { fault, .. } => fault.advice()?,
+            Error::Attachment { fault, .. } => match fault {
+                AttachmentErrorKind::NotFound => {
+                    "restore the file, or move the logs away to start without it"
+                }
+                AttachmentErrorKind::OtherDatabase => "replace the file with the correct database",
+                AttachmentErrorKind::OtherShutdown { .. } => "use the file that belongs to the log",
+                AttachmentErrorKind::NotRestored => "restore the backup",
+                AttachmentErrorKind::NoDatabase => return None,
+            },
             Error::Corrupt { fault: Corruption::NotNewestLog { .. }, .. } => {
                 "restore the newest log, or remove the logs that do not belong to this log stream"
             }
@@ -344,7 +321,12 @@ impl Error {
             | Error::PageTime { bulk_load: true, .. } => {
                 "replay the logs onto a database from after the load, or stop before the load"
             }
-            Error::Backup(kind) => kind.advice()?,
+            Error::Backup(kind) => match kind {
+                BackupErrorKind::Running => "wait for the backup, or stop it",
+                BackupErrorKind::BulkLoadRunning => "start the backup after the load",
+                BackupErrorKind::NoFullBackup(_) | BackupErrorKind::LogsRemoved(_) => "make a full backup",
+                _ => return None,
+            },
             Error::OutOfOrder => "insert the row after the load",
             Error::OutOfMemory { .. } => "use a smaller cache, or raise the memory limit of the process",
             Error::EarlierVersion { .. } => {

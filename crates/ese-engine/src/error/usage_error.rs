@@ -1,6 +1,5 @@
 //! Mistakes of the caller, and what the engine does not support.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,10 +14,10 @@ use ese_format::{Generation, LogPosition};
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum UsageError {
     // Settings.
-    #[error("invalid waypoint latency of {generations} generations; it must be between 0 and {max}")]
-    WaypointLatency { generations: u32, max: u32 },
+    #[error("invalid waypoint latency of {0} generations; it must be between 0 and 10")]
+    WaypointLatency(u32),
     #[error(
-        "invalid log file size of {bytes} bytes; the size must be a multiple of {SEGMENT_BYTES} between {min} and {max}"
+        "invalid log file size of {bytes}; it must be a multiple of {SEGMENT_BYTES} between {min} and {max}"
     )]
     LogFileSize { bytes: u32, min: u32, max: u32 },
     #[error("invalid pause of {0:?} between reads; it must be between 0 and 60 s")]
@@ -35,26 +34,16 @@ pub enum UsageError {
     CopyId(String),
     #[error("could not parse {0:?} as a maintenance window")]
     Window(String),
-    #[error("a maintenance window must include a day of the week")]
-    WindowDays,
-    #[error("a maintenance window must begin between 00:00 and 23:59")]
-    WindowStart,
-    #[error("a maintenance window must be between one minute and 24 hours long")]
-    WindowLength,
     #[error(
-        "the maintenance window of {length:?} is too short: {tasks} tasks on {databases} databases of a disk \
-         share it, and each task needs at least one minute"
+        "a maintenance window must include a day, begin before 24:00, and last from 1 minute to 24 hours"
     )]
+    WindowBounds,
+    #[error("the maintenance window of {length:?} is too short for {tasks} tasks on {databases} databases")]
     WindowTooShort { length: Duration, tasks: u32, databases: u32 },
 
     // Files.
-    #[error("{path}: {kind}")]
-    Path { path: PathBuf, kind: io::ErrorKind },
-    #[error(
-        "{0}: the path is not valid UTF-8, so it cannot be stored in the log and recovery could not find the \
-         database"
-    )]
-    PathNotUtf8(PathBuf),
+    #[error("{0}: the path does not have an absolute form in valid UTF-8, so it cannot be stored in the log")]
+    PathForLog(PathBuf),
     #[error("{0}: the paths of all attached databases together are too long for the log")]
     PathsTooLong(PathBuf),
     #[error("an instance can have at most 6 databases")]
@@ -65,8 +54,6 @@ pub enum UsageError {
     FileNotAttached(u16),
     #[error("file {file} has {pages} dirty pages")]
     DirtyPages { file: u16, pages: usize },
-    #[error("{0} is being detached")]
-    BeingDetached(PathBuf),
     #[error("{0} belongs to another instance")]
     OtherInstance(PathBuf),
     #[error("{0}: the database has reached its maximum size")]
@@ -77,10 +64,7 @@ pub enum UsageError {
     NoHolePunching(PathBuf),
     #[error("space cannot be returned while the newest log generations could be lost")]
     SpaceWithWaypointLatency,
-    #[error(
-        "space cannot be returned while copies follow the log, because a failover could lose the newest \
-         generations"
-    )]
+    #[error("space cannot be returned while copies follow the log: a failover could lose newest generations")]
     SpaceWithCopies,
     #[error("the cache of {0} pages is too small: all its pages are in use")]
     CacheTooSmall(usize),
@@ -148,10 +132,8 @@ pub enum UsageError {
     DefaultLength(String),
     #[error("index {0:?}: an index must have between 1 and 16 columns")]
     IndexColumns(String),
-    #[error("index {index:?}: column {column:?} does not exist")]
-    NoIndexColumn { index: String, column: String },
-    #[error("index {index:?}: sorting Unicode text ({column:?}) requires the Windows sort tables")]
-    SortTables { index: String, column: String },
+    #[error("column {0:?} does not exist")]
+    NoColumn(String),
 
     // Use of tables.
     #[error("table {0:?} is open in another session")]
@@ -166,8 +148,6 @@ pub enum UsageError {
     NoPrimaryIndex,
     #[error("index {index:?} has {columns} columns")]
     TooManyValues { index: String, columns: usize },
-    #[error("index {index:?}: {error}")]
-    IndexValue { index: String, error: ValueError },
     #[error("column {column:?}: {error}")]
     Value { column: String, error: ValueError },
     #[error("column {column:?}: the value is too long; the maximum is {max} bytes")]
@@ -182,14 +162,10 @@ pub enum UsageError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("index {index:?}: {error}")]
-    IndexKey { index: String, error: KeyError },
     #[error("the primary key of a record cannot be changed")]
     PrimaryKeyChanged,
-    #[error("column {0:?} is encrypted")]
-    EncryptedColumn(String),
-    #[error("encrypted long values are not supported")]
-    EncryptedLongValue,
+    #[error("encrypted columns are not supported")]
+    Encrypted,
     #[error("table {0:?} has used all record numbers")]
     NoMoreRecords(String),
     #[error("table {0:?} has used all long-value numbers")]
@@ -209,6 +185,7 @@ impl UsageError {
                 "specify days, start and length, such as 'mon-fri 01:00 4h', in UTC or with an offset such as \
                  +01:00"
             }
+            UsageError::WindowTooShort { .. } => "allow at least one minute per task and database",
             UsageError::PathsTooLong(_) => "use shorter paths, or another instance",
             UsageError::TooManyDatabases => "use another instance",
             UsageError::SpaceWithWaypointLatency => "open the instance without a waypoint latency",

@@ -252,10 +252,6 @@ impl Instance {
 /// Returns the path in the form that is stored in the log. It is absolute, because recovery must find the database
 /// from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
-    let unusable = |e: std::io::Error| UsageError::Path { path: path.to_path_buf(), kind: e.kind() };
-    let absolute = std::path::absolute(path).map_err(unusable)?;
-    match absolute.to_str() {
-        Some(_) => Ok(absolute),
-        None => Err(UsageError::PathNotUtf8(path.to_path_buf()).into()),
-    }
+    let absolute = std::path::absolute(path).ok().filter(|path| path.to_str().is_some());
+    absolute.ok_or_else(|| UsageError::PathForLog(path.to_path_buf()).into())
 }

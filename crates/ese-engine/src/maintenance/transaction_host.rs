@@ -18,7 +18,7 @@ impl TransactionHost for Core {
             UndoEntry::Node(id, version) => {
                 let root = version.tree.1;
                 let tree = database.trees.find(root, *id)?;
-                let tree = tree.ok_or_else(|| database.file.corrupt(root, Corruption::NoTreeToRollBack))?;
+                let tree = tree.ok_or_else(|| database.file.corrupt(root, Corruption::NothingToRollBack))?;
                 tree.undo(version, by)
             }
             UndoEntry::Tree(_, root) => {

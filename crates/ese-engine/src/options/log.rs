@@ -55,11 +55,7 @@ impl LogOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.waypoint_latency > LogOptions::MAX_WAYPOINT_LATENCY {
-            return Err(UsageError::WaypointLatency {
-                generations: self.waypoint_latency,
-                max: LogOptions::MAX_WAYPOINT_LATENCY,
-            }
-            .into());
+            return Err(UsageError::WaypointLatency(self.waypoint_latency).into());
         }
         let size = self.file_size;
         let possible = (MIN_LOG_FILE..=MAX_LOG_FILE).contains(&size);

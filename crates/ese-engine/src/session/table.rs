@@ -295,11 +295,11 @@ impl Table {
             let columns = index.segments.len();
             return Err(UsageError::TooManyValues { index: index.name.clone(), columns }.into());
         }
-        let value_error = |error| UsageError::IndexValue { index: index.name.clone(), error };
         let mut raw = Vec::new();
         for (segment, value) in index.segments.iter().zip(values) {
             let column = self.state.schema.column(segment.column);
             let column = column.ok_or(UsageError::Record(RecordError::UnknownColumn(segment.column)))?;
+            let value_error = |error| UsageError::Value { column: column.name.clone(), error };
             raw.push((column, value.encode(column).map_err(value_error)?, segment.descending));
         }
         let parts: Vec<KeyPart<'_>> = raw
@@ -310,8 +310,7 @@ impl Table {
                 descending: *descending,
             })
             .collect();
-        let key_error = |error| UsageError::IndexKey { index: index.name.clone(), error };
-        Ok(normalise(&parts, index.key_limits(), index.flags).map_err(key_error)?.bytes)
+        Ok(normalise(&parts, index.key_limits(), index.flags).map_err(UsageError::from)?.bytes)
     }
 }
 

@@ -88,9 +88,9 @@ impl<'a> SpaceLock<'a> {
 
     /// Allocates the lowest available page. The caller must call [`SpaceLock::prepare`] first.
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> GroupResult<PageNumber> {
-        take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
-            GroupAbort::Failed(self.file.corrupt(trees.available.root, Corruption::NoPreparedPages))
-        })
+        take_first(group, trees, 1)?
+            .map(|extent| extent.last)
+            .ok_or_else(|| GroupAbort::Failed(self.file.corrupt(trees.available.root, Corruption::NoExtent)))
     }
 
     /// Allocates this page if an available extent of the tree starts with it. Returns false otherwise.
@@ -252,7 +252,11 @@ impl<'a> SpaceLock<'a> {
         let mut spare = |_: &mut AtomicGroup| {
             let page = left.first();
             left.count -= 1;
-            if left.count == 0 { Err(GroupAbort::Failed(InternalError::UsedExtent.into())) } else { Ok(page) }
+            if left.count == 0 {
+                Err(GroupAbort::Failed(InternalError::EmptyExtent.into()))
+            } else {
+                Ok(page)
+            }
         };
         extents::insert(group, &trees.owned, merged, &mut spare)?;
         Ok(left)

@@ -25,10 +25,6 @@ pub(crate) struct ExtentLocation {
     pub extent: Extent,
 }
 
-fn damaged(group: &AtomicGroup, page: PageNumber, fault: Corruption) -> GroupAbort {
-    GroupAbort::Failed(group.file.corrupt(page, fault))
-}
-
 /// Returns the pages from the root to the leaf for the extent key.
 fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult<Vec<PageNumber>> {
     let mut path = vec![tree.root];
@@ -41,7 +37,7 @@ fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult
         let child = page.child_for(key).map(|(_, child)| child);
         let child = child
             .filter(|_| path.len() < MAX_DEPTH)
-            .ok_or_else(|| damaged(group, at, Corruption::NoChild))?;
+            .ok_or_else(|| group.file.corrupt(at, Corruption::NoChild))?;
         path.push(child);
     }
 }
@@ -146,7 +142,7 @@ pub(crate) fn at(
     extent: Extent,
 ) -> GroupResult<ExtentLocation> {
     let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
-    found.ok_or_else(|| damaged(group, tree.root, Corruption::NoExtent))
+    found.ok_or_else(|| group.file.corrupt(tree.root, Corruption::NoExtent).into())
 }
 
 /// Removes an extent. If it is the only node of its leaf, the node is flagged as deleted instead, because the leaf
@@ -192,7 +188,7 @@ pub(crate) fn insert(
             // A node with the same key that is flagged as deleted is replaced. The leaf may be empty temporarily
             // within the group.
             if extent_at(&page, line).is_some() {
-                return Err(damaged(group, leaf, Corruption::DuplicateExtent));
+                return Err(group.file.corrupt(leaf, Corruption::ExtentOrder).into());
             }
             group.delete(tree, leaf, line)?;
             return group.insert(tree, leaf, line, &key, &data);
@@ -228,7 +224,7 @@ fn make_room(
     let page = group.page(at)?;
     let incoming = incoming.map(|new| IncomingNode { line: page.lower_bound(new.key).0, ..new });
     let cut = split::choose_cut(tree, &page, size, incoming)
-        .ok_or_else(|| damaged(group, at, Corruption::UnsplittablePage))?;
+        .ok_or_else(|| group.file.corrupt(at, Corruption::UnsplittablePage))?;
     let parent = path[level - 1];
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));

@@ -152,7 +152,7 @@ impl SpaceLock<'_> {
         owned: &[Extent],
     ) -> GroupResult<PageNumber> {
         let Some(end) = owned.last() else {
-            return Err(GroupAbort::Failed(self.file.corrupt(system.owned.root, Corruption::NoOwnedPages)));
+            return Err(GroupAbort::Failed(self.file.corrupt(system.owned.root, Corruption::NoExtent)));
         };
         let available = extents::ending_at(group, &system.available, end.last)?;
         let last = available.and_then(|found| PageNumber::new(found.extent.first().get() - 1));

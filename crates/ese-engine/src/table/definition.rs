@@ -1,7 +1,7 @@
 //! A new table's definition as specified by the program, and the schema derived from it.
 
 use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
-use ese_format::key::{DEFAULT_MAX_KEY_LEN, exact_key_limit, max_key_limit};
+use ese_format::key::{DEFAULT_MAX_KEY_LEN, KeyError, exact_key_limit, max_key_limit};
 use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 use ese_format::{PageNumber, PageSize, TreeId};
 
@@ -191,14 +191,9 @@ impl IndexDefinition {
         flags.set(IndexFlags::UNIQUE, self.unique || self.primary);
         let mut columns = Vec::new();
         for (name, descending) in &self.columns {
-            let place = || (self.name.clone(), name.clone());
-            let Some(column) = table.column_named(name) else {
-                let (index, column) = place();
-                return Err(UsageError::NoIndexColumn { index, column }.into());
-            };
+            let column = table.column_named(name).ok_or_else(|| UsageError::NoColumn(name.clone()))?;
             if column.kind.is_text() && column.code_page == CodePage::UNICODE {
-                let (index, column) = place();
-                return Err(UsageError::SortTables { index, column }.into());
+                return Err(UsageError::Key(KeyError::UnicodeText(column.id)).into());
             }
             if column.flags.contains(ColumnFlags::MULTI_VALUED) {
                 flags |= IndexFlags::MULTI_VALUED;

@@ -37,7 +37,7 @@ pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: 
     let tree = tree(state)?;
     let root = root(tree, view, id)?;
     if root.is_encrypted() {
-        return Err(UsageError::EncryptedLongValue.into());
+        return Err(UsageError::Encrypted.into());
     }
     let mut value = Vec::new();
     while value.len() < limit.min(root.size as usize) {

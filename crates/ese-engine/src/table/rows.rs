@@ -203,7 +203,7 @@ pub(crate) fn read(
         ColumnValue::Bytes(bytes) => decode(bytes),
         ColumnValue::Compressed(stored) => decode(&inflate(stored)?),
         ColumnValue::Separated(id) => decode(&long_values::read(state, view, id, usize::MAX)?),
-        ColumnValue::Encrypted(_) => Err(UsageError::EncryptedColumn(column.name.clone()).into()),
+        ColumnValue::Encrypted(_) => Err(UsageError::Encrypted.into()),
         ColumnValue::Absent | ColumnValue::Null | ColumnValue::Multi(_) => Ok(Value::Null),
     }
 }

@@ -10,7 +10,7 @@ use jetcell_sync::{Arc, Mutex, OnceLock};
 use crate::btree::{DescentTarget, Tree, TreeCursor};
 use crate::catalog::SystemTables;
 use crate::transaction::ReadView;
-use crate::{Corruption, Error, RecordDefect, Result, UsageError};
+use crate::{Corruption, Error, Result, UsageError};
 
 /// State of a table in use. ESE: `FCB` and `TDB`.
 #[doc(alias = "TDB")]
@@ -39,8 +39,9 @@ pub(crate) struct IndexState {
 
 impl TableState {
     /// Returns the error for a record that cannot be read.
-    pub fn damaged(&self, error: impl Into<RecordDefect>) -> Error {
-        let fault = Corruption::Record { table: self.schema.name.clone(), error: error.into() };
+    pub fn damaged(&self, error: impl Into<Corruption>) -> Error {
+        let fault =
+            Corruption::TableRecord { table: self.schema.name.clone(), fault: Box::new(error.into()) };
         self.tree.file.corrupt(self.tree.root, fault)
     }
 

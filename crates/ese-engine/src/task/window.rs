@@ -39,14 +39,8 @@ impl MaintenanceWindow {
     pub fn new(days: u8, start: Duration, length: Duration) -> Result<MaintenanceWindow> {
         let [start_ms, length_ms] =
             [start, length].map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-        if days == 0 || days > 0x7f {
-            return Err(UsageError::WindowDays.into());
-        }
-        if start_ms >= DAY_MS {
-            return Err(UsageError::WindowStart.into());
-        }
-        if !(MINUTE_MS..=DAY_MS).contains(&length_ms) {
-            return Err(UsageError::WindowLength.into());
+        if !(1..=0x7f).contains(&days) || start_ms >= DAY_MS || !(MINUTE_MS..=DAY_MS).contains(&length_ms) {
+            return Err(UsageError::WindowBounds.into());
         }
         Ok(MaintenanceWindow { days, start_ms, length_ms, offset_ms: 0 })
     }

@@ -48,7 +48,7 @@ pub(super) fn table(
     }
     match load.finish_with(|_| !stop.is_cancelled()) {
         Ok(_) | Err(EngineError::Cancelled) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

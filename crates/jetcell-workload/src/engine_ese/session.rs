@@ -140,7 +140,7 @@ fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: LoadColu
 
 impl StorageSession for EseSession {
     fn begin(&mut self) -> Result<()> {
-        self.session.begin()
+        Ok(self.session.begin()?)
     }
 
     fn commit(&mut self, commit: CommitDurability) -> Result<()> {
@@ -149,18 +149,19 @@ impl StorageSession for EseSession {
             CommitDurability::Lazy => CommitMode::Lazy,
         };
         self.release_pages();
-        self.session.commit(mode).map(|_| ())
+        self.session.commit(mode)?;
+        Ok(())
     }
 
     fn rollback(&mut self) -> Result<()> {
         self.release_pages();
-        self.session.rollback()
+        Ok(self.session.rollback()?)
     }
 
     fn insert(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         let (session, table, columns) = self.table(table)?;
         let [thread, short, long] = content(columns, row);
-        table.insert(session, &[(columns.id, Value::LongLong(row.id)), thread, short, long])
+        Ok(table.insert(session, &[(columns.id, Value::LongLong(row.id)), thread, short, long])?)
     }
 
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>> {
@@ -182,12 +183,12 @@ impl StorageSession for EseSession {
 
     fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         let (session, table, columns) = self.table(table)?;
-        table.replace(session, &content(columns, row))
+        Ok(table.replace(session, &content(columns, row))?)
     }
 
     fn delete(&mut self, table: u32) -> Result<()> {
         let (session, table, _) = self.table(table)?;
-        table.delete(session)
+        Ok(table.delete(session)?)
     }
 
     fn last(&mut self, table: u32) -> Result<Option<i64>> {

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
-use ese_engine::Error as EngineError;
+use ese_engine::Error::{RecordNotFound, VersionStoreFull, WriteConflict};
 use parking_lot::Mutex;
 
 use crate::engine::{CommitDurability, DatabaseStore, Result, StorageSession};
@@ -236,21 +236,12 @@ impl LoadWorker<'_> {
 
 /// Returns true if another table may have a record for the operation.
 fn is_miss(outcome: &Result<OperationOutcome>) -> bool {
-    matches!(
-        outcome,
-        Ok(OperationOutcome::Missed)
-            | Err(Error::Engine(EngineError::WriteConflict | EngineError::RecordNotFound))
-    )
+    matches!(outcome, Ok(OperationOutcome::Missed) | Err(Error::Engine(WriteConflict | RecordNotFound)))
 }
 
 /// Returns true if the load can continue with the next operation.
 fn is_retryable(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Engine(
-            EngineError::WriteConflict | EngineError::RecordNotFound | EngineError::VersionStoreFull { .. }
-        )
-    )
+    matches!(error, Error::Engine(WriteConflict | RecordNotFound | VersionStoreFull { .. }))
 }
 
 fn change(

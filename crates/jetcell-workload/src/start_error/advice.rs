@@ -72,12 +72,12 @@ impl StartError {
             StartError::BackupNotEmpty(_) => "specify a new directory",
             StartError::BackupInside { .. } => "specify a directory elsewhere",
             StartError::SizeOfVolume { error, .. } => return error.advice(),
+            StartError::Maintenance(error) => return error.advice(),
             StartError::Io { .. }
             | StartError::StateFile { .. }
             | StartError::InUse(_)
             | StartError::NotWritable { .. }
-            | StartError::FreeSpace { .. }
-            | StartError::Maintenance(_) => return None,
+            | StartError::FreeSpace { .. } => return None,
         }))
     }
 }

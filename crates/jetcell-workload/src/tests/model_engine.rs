@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use ese_engine::{Error as EngineError, InstanceFailure};
+use ese_engine::Error as EngineError;
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogTime, PageSize, Signature};
 use jetcell_host::Cancellation;
@@ -286,9 +286,7 @@ impl ModelSession {
     fn change(&mut self, table: u32, id: i64, row: Option<LoadRow>) -> Result<()> {
         let changes = self.database.changes.fetch_add(1, Relaxed);
         if self.database.fail_after.is_some_and(|limit| changes >= limit) {
-            let source = Arc::new(std::io::Error::other("write failed"));
-            let failure = InstanceFailure::Io { path: "model".into(), source };
-            return Err(EngineError::ReadOnly(failure).into());
+            return Err(Error::io("model", &std::io::Error::other("write failed")));
         }
         self.database.bytes.fetch_add(row.as_ref().map_or(0, |_| 2300), Relaxed);
         self.database.io.lock().database_write.record(32768, 300);

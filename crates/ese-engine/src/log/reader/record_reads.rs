@@ -141,6 +141,6 @@ impl LogReader {
                 )?;
             }
         }
-        found.ok_or_else(|| self.corrupt(start.generation, Corruption::NoLogRecord(start)))
+        found.ok_or_else(|| self.corrupt(start.generation, Corruption::ChangedLogRecord(start)))
     }
 }
