@@ -470,7 +470,8 @@ impl DatabaseStore for EseStore {
     }
 
     fn shutdown(self: Box<Self>) -> Result<()> {
-        let closed = run_in_parallel(self.units.len(), |number| Ok(self.units[number].instance.shutdown()?));
+        let closed =
+            run_in_parallel(self.units.len(), |number| Ok(self.units[number].instance.shutdown()?));
         self.cache.shutdown();
         closed.into_iter().collect()
     }
