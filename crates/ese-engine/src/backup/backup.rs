@@ -221,7 +221,7 @@ impl Backup {
         options: PageReadOptions,
     ) -> Result<DatabasePageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
-            return Err(BackupErrorKind::NoMorePages.into());
+            return Err(BackupErrorKind::WrongStep.into());
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
         let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
@@ -233,7 +233,7 @@ impl Backup {
     /// the pages that were read.
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
-            return Err(BackupErrorKind::NotReadyToClose.into());
+            return Err(BackupErrorKind::WrongStep.into());
         }
         let position = self.append(record::BackupRecord::PREPARE_LOGS, DatabaseIdInLog(0))?;
         self.core.log().roll_over()?;
@@ -254,11 +254,8 @@ impl Backup {
     /// [`Backup::finish`]. See [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
-        if !self.kind.has_pages() {
-            return Err(BackupErrorKind::NoMorePages.into());
-        }
-        if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
-            return Err(BackupErrorKind::NotReadyToClose.into());
+        if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
+            return Err(BackupErrorKind::WrongStep.into());
         }
         self.is_snapshot = true;
         self.report_snapshot(SnapshotEvent::Started { full: self.kind == BackupKind::Full });

@@ -116,7 +116,7 @@ impl PageWriter {
         self.extent_logged = file.log.tail();
         debug_assert!(file.db_time() > time);
         self.rest = Some(extent);
-        self.take().ok_or_else(|| InternalError::EmptyExtent.into())
+        self.take().ok_or_else(|| InternalError::SpaceTree.into())
     }
 
     /// Allocates a page in the current extent and assigns it to a transfer.

@@ -41,12 +41,8 @@ pub enum InternalError {
     SplitIntoItself,
     #[error("split of page {page}: {misfit}")]
     Split { page: PageNumber, misfit: PageMisfit },
-    #[error("an extent does not have free pages")]
-    EmptyExtent,
-    #[error("a leaf of owned extents is full")]
-    FullExtentLeaf,
-    #[error("the database root does not accept extents")]
-    RootExtents,
+    #[error("a space tree does not have the room or the pages that were reserved")]
+    SpaceTree,
     #[error("the table does not have a long-value tree")]
     NoLongValueTree,
 }

@@ -211,10 +211,8 @@ pub enum BackupErrorKind {
     Running,
     #[error("a bulk load is running, and its pages are not logged")]
     BulkLoadRunning,
-    #[error("this backup does not include pages, or has already read all pages")]
-    NoMorePages,
-    #[error("the logs are already closed, or pages are still being read")]
-    NotReadyToClose,
+    #[error("pages are still being read, or were already read, or this backup does not include pages")]
+    WrongStep,
     #[error("the logs of the backup have not been closed yet")]
     LogsNotClosed,
     #[error("{0}: the database does not have a full backup yet")]
@@ -424,9 +422,9 @@ impl Error {
                 BackupErrorKind::Running | BackupErrorKind::BulkLoadRunning => {
                     (-505, "JET_errBackupInProgress")
                 }
-                BackupErrorKind::NoMorePages
-                | BackupErrorKind::NotReadyToClose
-                | BackupErrorKind::LogsNotClosed => (-521, "JET_errInvalidBackupSequence"),
+                BackupErrorKind::WrongStep | BackupErrorKind::LogsNotClosed => {
+                    (-521, "JET_errInvalidBackupSequence")
+                }
                 BackupErrorKind::NoFullBackup(_) => (-560, "JET_errMissingFullBackup"),
                 BackupErrorKind::CircularLogging => (-526, "JET_errInvalidBackup"),
                 BackupErrorKind::LogsRemoved(_) => (-569, "JET_errMissingFileToBackup"),

@@ -252,11 +252,7 @@ impl<'a> SpaceLock<'a> {
         let mut spare = |_: &mut AtomicGroup| {
             let page = left.first();
             left.count -= 1;
-            if left.count == 0 {
-                Err(GroupAbort::Failed(InternalError::EmptyExtent.into()))
-            } else {
-                Ok(page)
-            }
+            if left.count == 0 { Err(GroupAbort::Failed(InternalError::SpaceTree.into())) } else { Ok(page) }
         };
         extents::insert(group, &trees.owned, merged, &mut spare)?;
         Ok(left)

@@ -91,7 +91,7 @@ impl SpaceLock<'_> {
         extent: Extent,
         fits: &mut bool,
     ) -> GroupResult<()> {
-        let no_room = || GroupAbort::Failed(InternalError::FullExtentLeaf.into());
+        let no_room = || GroupAbort::Failed(InternalError::SpaceTree.into());
         for owner in owners {
             let found = extents::find(group, &owner.owned, extent.last, |_| true)?;
             let found = found

@@ -74,7 +74,7 @@ impl SpaceLock<'_> {
         }
         match owners.pop() {
             Some(system) if !owners.is_empty() => Ok((owners, system)),
-            _ => Err(InternalError::RootExtents.into()),
+            _ => Err(InternalError::SpaceTree.into()),
         }
     }
 
