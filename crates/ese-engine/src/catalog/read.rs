@@ -56,7 +56,7 @@ impl SystemTables {
         let Some(name) = derived.template.clone() else { return Ok(Some(derived)) };
         let template = self.find(view, &name)?.map(schema).transpose()?.flatten();
         let catalog = self.trees.tree_at(CATALOG_ROOT)?;
-        let missing = || catalog.damaged(catalog.root, format_args!("template table {name:?} is missing"));
+        let missing = || catalog.file.corrupt(catalog.root, Corruption::NoTemplate(name));
         derived.inherit(&template.ok_or_else(missing)?);
         Ok(Some(derived))
     }

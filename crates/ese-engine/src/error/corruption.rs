@@ -109,6 +109,10 @@ pub enum Corruption {
     Catalog(#[from] CatalogError),
     #[error("entry does not name a catalog row")]
     NoCatalogRow,
+    #[error("template table {0:?} is missing")]
+    NoTemplate(String),
+    #[error("a shrink removed it, but the log changes it")]
+    ShrunkPage,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]
     OtherTree { catalog: TreeId, page: TreeId },
     #[error("record of table {table:?}: {fault}")]

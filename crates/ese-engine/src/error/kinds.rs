@@ -1,5 +1,6 @@
 //! Reasons of errors, by the part of the engine that reports them.
 
+use ese_format::log::header::LogHeaderError;
 use std::io;
 
 use ese_format::attachment::AttachmentError;

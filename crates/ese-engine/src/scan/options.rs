@@ -99,7 +99,7 @@ mod tests {
             ScanOptions { batch_bytes: usize::MAX, ..good.clone() },
         ];
         for options in bad {
-            assert!(matches!(options.check(), Err(Error::Usage(_))));
+            assert!(matches!(options.check(), Err(crate::Error::Usage(_))));
         }
         let sp1 = ScanOptions { batch_bytes: 320 << 10, ..good };
         assert_eq!((sp1.check().is_ok(), sp1.pages_per_batch(PageSize::KIB_8)), (true, 40));

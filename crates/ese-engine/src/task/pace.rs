@@ -152,7 +152,7 @@ mod tests {
             },
         ];
         for throttle in bad {
-            assert!(matches!(throttle.check(), Err(Error::Usage(_))));
+            assert!(matches!(throttle.check(), Err(crate::Error::Usage(_))));
         }
     }
 

@@ -4,6 +4,7 @@ use ese_format::page::Page;
 use jetcell_sync::atomic::Ordering;
 
 use super::*;
+use crate::error::FailedOperation;
 use crate::{Error, InstanceFailure};
 
 fn message(error: Error) -> String {
@@ -161,11 +162,11 @@ fn the_error_of_a_failed_instance_has_the_advice_of_the_failure() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture
         .cache
-        .fail(Error::DiskFull { path: "a.edb".into(), advice: None }.cause().context("failed to attach"));
+        .fail(Error::DiskFull { path: "a.edb".into(), advice: None }.cause().during(FailedOperation::SyncFiles));
     let error = fixture.cache.check_writable().unwrap_err();
     assert_eq!(
         error.full_text(),
-        "instance is read-only after a failure: failed to attach: a.edb: the disk is full, and nothing was \
+        "instance is read-only after a failure: failed to make the files durable: a.edb: the disk is full, and nothing was \
          changed; free some space and retry"
     );
 }
