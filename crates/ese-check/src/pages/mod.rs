@@ -203,7 +203,9 @@ pub(crate) fn verify_pages(
             done += u64::from(chunk.pages);
             counts.good += chunk.good;
             counts.zero += chunk.zero.len() as u64 + chunk.beyond_zero;
-            chunk.zero.into_iter().for_each(|page| drop(zero_pages.insert(page)));
+            for page in chunk.zero {
+                zero_pages.insert(page);
+            }
             counts.beyond_owned_zero += chunk.beyond_zero;
             for (page, verdict) in chunk.verdicts {
                 report(page, &verdict, &mut counts, findings);

@@ -51,7 +51,9 @@ impl SystemTables {
 
     /// Returns the definition of a table from the catalog, including the columns that it inherits.
     pub fn schema(&self, view: &ReadView, table: TreeId) -> Result<Option<TableSchema>> {
-        let schema = |table| Ok(assemble(self.rows(view, table)?).into_iter().next());
+        let schema = |table| -> Result<Option<TableSchema>> {
+            Ok(assemble(self.rows(view, table)?).into_iter().next())
+        };
         let Some(mut derived) = schema(table)? else { return Ok(None) };
         let Some(name) = derived.template.clone() else { return Ok(Some(derived)) };
         let template = self.find(view, &name)?.map(schema).transpose()?.flatten();

@@ -179,8 +179,7 @@ mod tests {
     /// Returns the plan's generations, the missing required ones, the next missing one, and the newest missing
     /// committed one.
     fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> ExpectedPlan {
-        let plan = recovery_set(logs, has_current,
-            signatures: Vec::new(), databases).plan(until);
+        let plan = recovery_set(logs, has_current, databases).plan(until);
         let replayed = plan.logs.iter().map(|(generation, _)| generation.0).collect();
         let required = plan.required.map(|(_, first, last)| (first.0, last.0));
         (
