@@ -144,7 +144,9 @@ impl RecoverySet {
     /// changed. Returns whether redo can create a database from the logs.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         if plan.logs.is_empty() {
-            return Err(Error::Usage(format!("no log has records before {until}, where the replay is to stop")));
+            return Err(Error::Usage(format!(
+                "no log has records before {until}, where the replay is to stop"
+            )));
         }
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));

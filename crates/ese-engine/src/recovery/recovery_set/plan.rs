@@ -289,7 +289,11 @@ mod tests {
         let stop = |at| set.stop_position(&vfs, at);
         let inside = |from: LogPosition, by: u64| LogPosition::from_u64(from.to_u64() + by);
         assert_eq!((stop(start), stop(end), stop(next), stop(last)), (start, end, next, last));
-        for at in [inside(start, 1), inside(start, 1 << 16), LogPosition::new(start.generation.0, start.segment + 2, 0)] {
+        for at in [
+            inside(start, 1),
+            inside(start, 1 << 16),
+            LogPosition::new(start.generation.0, start.segment + 2, 0),
+        ] {
             assert_eq!(stop(at), end, "{at:?}");
         }
         assert_eq!(stop(inside(next, 1)), last);

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ese_format::log::record::{
     Begin0, BeginLevels, Commit0, ConvertFdp, CreateSingleExtentFdp, DatabaseIdInLog, Delta, Delta64,
-    EmptiedPage, EmptyTree, LogRecord, NewPage, NodeChange, Opaque, PageChange, PageChangeFlags, PageMove, PageMoveFlags,
-    Replace, Scrub, SetExternalHeader, Undo, operation,
+    EmptiedPage, EmptyTree, LogRecord, NewPage, NodeChange, Opaque, PageChange, PageChangeFlags, PageMove,
+    PageMoveFlags, Replace, Scrub, SetExternalHeader, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::space::{Extent, SpaceHeader};
