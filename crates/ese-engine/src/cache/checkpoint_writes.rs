@@ -9,7 +9,7 @@ use jetcell_vfs::IoReason;
 use super::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::cache::shared::{AttachedFile, WRITES_IN_FLIGHT};
 use crate::cache::write::{UnflushedPagePolicy, WRITE_BATCH, WriteBack, WriteReason};
-use crate::{InstanceFailure, Result};
+use crate::{Error, InstanceFailure, Result};
 
 /// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
@@ -80,6 +80,16 @@ impl Cache {
                 self.writer().write_retained(&attached);
                 if self.flush_below(&attached, end)? == 0 {
                     self.shared.check()?;
+                    if let Some(page) = self.page_with_unfinished_change(&attached) {
+                        return Err(Error::Corrupt {
+                            path: attached.file.path().to_path_buf(),
+                            page: Some(page),
+                            what:
+                                "the log detaches the database while a transaction that changed this page is \
+                                   unfinished"
+                                    .to_string(),
+                        });
+                    }
                     attached.in_flight.wait();
                     self.clock.sleep(FLUSH_RETRY_INTERVAL);
                 }
@@ -135,6 +145,18 @@ impl Cache {
                 return self.sync_file(file);
             }
         }
+    }
+
+    /// Returns a page that must not be written because the before-image of an unfinished change cannot be logged.
+    fn page_with_unfinished_change(&self, attached: &AttachedFile) -> Option<PageNumber> {
+        let pages: Vec<_> = attached.dirty_pages.lock().below(LogPosition::MAX).collect();
+        pages.into_iter().find(|page| {
+            let pinned = self.page_table().pin(PageKey { file: attached.id, page: *page });
+            pinned.is_some_and(|pinned| {
+                let undo = pinned.frame().undo_being_logged.lock();
+                undo.front().is_some_and(|change| change.resolved_at().is_none() && !change.can_log())
+            })
+        })
     }
 
     /// Writes the dirty pages of the file that were first changed before `end`, and waits for the writes. Pages that

@@ -599,7 +599,7 @@ def splits():
     def parent(entries, number=FDP, flags=ROOT | PARENT):
         return Page(number, [Node(k, child(p)) for k, p in entries], flags=flags, head=bytes(16) if flags & ROOT else b"")
 
-    rule = "BTIPerformSplit, vertical: all nodes move to the new page, the root keeps one entry without a key"
+    rule = "BTIPerformSplit, vertical: all nodes of the before-image move to the new page, the root keeps one entry without a key"
     for unique in (True, False):
         kind = 0 if unique else INDEX | NON_UNIQUE
         root = Page(FDP, nodes, ROOT | LEAF | kind, bytes(16))
@@ -608,7 +608,7 @@ def splits():
         after.nodes = [Node(b"", child(41))]
         vector("split-vertical" + ("" if unique else "-non-unique"), rule, [root], macro(
             split(FDP, 41, kind=0, operation=0, split_line=0, lines=4, new_flags=LEAF | kind | NEW_FORMAT,
-                  split_flags=ROOT | PARENT | kind | NEW_FORMAT)),
+                  split_flags=ROOT | PARENT | kind | NEW_FORMAT, image=root.without_gap())),
             [after, Page(41, nodes, LEAF | kind, time=AFTER)])
     root = Page(FDP, nodes, ROOT | LEAF, bytes(16))
     after = dirty(root)
@@ -616,16 +616,16 @@ def splits():
     for versioned in (0, 1):
         vector("split-vertical-insert" + ("-versioned" if versioned else ""), "the operation of a split inserts into the new page; "
                "ErrNDFlagVersion sets versioned on leaves", [root], macro(
-                   split(FDP, 41, kind=0, line=4, split_line=0, lines=5, split_flags=ROOT | PARENT | NEW_FORMAT),
+                   split(FDP, 41, kind=0, line=4, split_line=0, lines=5, split_flags=ROOT | PARENT | NEW_FORMAT, image=root.without_gap()),
                    insert(FDP, 4, b"", new_key, b"new", versioned, before=NIL)),
                [after, Page(41, nodes + [Node(new_key, b"new", versioned)], time=AFTER)])
     flagged = [Node(k, b"row%d" % i, f) for i, (k, f) in enumerate(zip(keys, (0, 1, 2, 3)))]
     root2 = Page(FDP, flagged, ROOT | LEAF, bytes(16))
     vector("split-vertical-keeps-node-flags", "nodes that move keep versioned and deleted", [root2], macro(
-        split(FDP, 41, kind=0, operation=0, split_line=0, lines=4, split_flags=ROOT | PARENT | NEW_FORMAT)),
+        split(FDP, 41, kind=0, operation=0, split_line=0, lines=4, split_flags=ROOT | PARENT | NEW_FORMAT, image=root2.without_gap())),
         [after, Page(41, flagged, time=AFTER)])
     vector("split-vertical-new-prefix", "NDSetPrefix: the key of the prefix line becomes the prefix of the new page", [root], macro(
-        split(FDP, 41, kind=0, operation=0, split_line=0, lines=4, split_flags=ROOT | PARENT | NEW_FORMAT, prefixes=(-1, 1))),
+        split(FDP, 41, kind=0, operation=0, split_line=0, lines=4, split_flags=ROOT | PARENT | NEW_FORMAT, prefixes=(-1, 1), image=root.without_gap())),
         [after, Page(41, [Node(k[3:], n.data, 0, 3) if k != keys[1] else Node(b"", n.data, 0, 4) for k, n in zip(keys, nodes)],
                      head=keys[1], time=AFTER)])
 

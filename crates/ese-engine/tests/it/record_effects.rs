@@ -25,8 +25,27 @@ use rand_chacha::ChaCha8Rng;
 
 const VECTORS: &str = include_str!("../golden/record-effects.txt");
 
-/// Beginnings of the names of the vectors whose result differs from ESE's, with the reason.
-const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
+/// Names of the vectors whose result differs from ESE's, with the reason. A final `*` stands for any rest.
+const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
+    (
+        "external-header-too-short",
+        "the nodes are rewritten without the prefix; ESE does not log such a header",
+    ),
+    ("split-right-replace-left-v", "the node keeps versioned, which means only that it may have versions"),
+    (
+        "split-right-flag-insert-left-vd",
+        "the node keeps versioned, which means only that it may have versions",
+    ),
+    ("time-too-new", "the change is deferred; when the page is read, the error is -1018"),
+    ("time-too-old", "the change is deferred; when the page is read, the error is -1018"),
+    ("time-too-old-later", "the change is deferred; when the page is read, the error is -1018"),
+    ("zero-page-changed", "the error of a page that was never written is -1018"),
+    ("zero-page-changed-later", "the error of a page that was never written is -1018"),
+    ("new-page-later", "a page that is ahead of the header is an error (-625)"),
+    ("extend", "the header does not count extensions"),
+    ("extend-later", "the header does not count extensions"),
+    ("obsolete-*", "the error of an unknown type is -501"),
+];
 
 const TABLE: &str = include_str!("../../../../docs/internals/formats/log-records.md");
 const COPY: &str = "/copy/test.edb";
@@ -418,7 +437,7 @@ fn differences(vector: &RecordVector) -> Vec<String> {
             continue;
         };
         let intact = verify_page(&mut bytes.to_vec(), size, PageNumber::new(page.number).unwrap());
-        if intact != PageIntegrity::Valid {
+        if intact != PageIntegrity::Good {
             differences.push(format!("page {}: {intact:?}", page.number));
         }
         if let Err(error) = validate(bytes, size) {
@@ -443,7 +462,11 @@ fn differences(vector: &RecordVector) -> Vec<String> {
 fn every_record_has_the_effect_that_it_has_in_ese() {
     let vectors = vectors();
     assert!(vectors.len() >= 130);
-    let known = |name: &str| KNOWN_DIFFERENCES.iter().any(|(known, _)| name.starts_with(known));
+    let is_meant = |known: &str, name: &str| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == known,
+    };
+    let known = |name: &str| KNOWN_DIFFERENCES.iter().any(|(known, _)| is_meant(known, name));
     let mut wrong = Vec::new();
     for vector in &vectors {
         let differences = differences(vector);
@@ -454,7 +477,7 @@ fn every_record_has_the_effect_that_it_has_in_ese() {
         }
     }
     for (name, reason) in KNOWN_DIFFERENCES {
-        assert!(!reason.is_empty() && vectors.iter().any(|vector| vector.name.starts_with(name)), "{name}");
+        assert!(!reason.is_empty() && vectors.iter().any(|vector| is_meant(name, &vector.name)), "{name}");
     }
     assert!(wrong.is_empty(), "{} of {} vectors:\n{}", wrong.len(), vectors.len(), wrong.join("\n"));
 }
@@ -497,7 +520,7 @@ fn the_table_of_log_records_names_every_type_and_its_vectors() {
 /// Windows stores the position of a record at the start of a segment with offset 0 or 40.
 #[test]
 fn a_database_is_attached_at_either_form_of_its_position() {
-    let mut vector = vectors().into_iter().find(|vector| vector.name == "insert-first").unwrap();
+    let vector = vectors().into_iter().find(|vector| vector.name == "insert-first").unwrap();
     for (stored, logged, attached) in [(0, 40, true), (40, 0, true), (0, 0, true), (0, 41, false)] {
         let at = |offset| LogPosition::new(REQUIRED.0 - 1, 7, offset);
         let mut header = DatabaseHeader::for_new_database(vector.size, signature(2), signature(1));
@@ -512,11 +535,9 @@ fn a_database_is_attached_at_either_form_of_its_position() {
             flags: AttachDb::UNICODE,
             path: encode_path(LOGGED),
         };
-        let mut records = vec![LogRecord::AttachDb(attach).to_bytes()];
-        std::mem::swap(&mut vector.records, &mut records);
-        vector.records.extend(records.iter().cloned());
-        let (file, error) = redo_on(&header, &[], &vector);
-        vector.records = records;
+        let mut attaching = vector.clone();
+        attaching.records.insert(0, LogRecord::AttachDb(attach).to_bytes());
+        let (file, error) = redo_on(&header, &[], &attaching);
         assert_eq!(error.map(|error| error.jet_code()), (!attached).then_some(-551), "{stored} {logged}");
         if attached {
             let at = vector.size.offset_of(PageNumber::fixed(vector.after[0].number)) as usize;

@@ -81,7 +81,7 @@ pub(super) fn write(
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
         BackupError::Set(BackupSetError::BadPages(_)) | BackupError::Stopped => Ok(()),
-        error => Err(CopyError::from(error).into()),
+        error => Err(error.into()),
     }
 }
 

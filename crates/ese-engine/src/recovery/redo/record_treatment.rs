@@ -109,6 +109,8 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         // File growth must not be missed. ESE skips other unknown records of this family.
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => RecordTreatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => RecordTreatment::NoPageEffect,
+        // Debugging aids that ESE skips: JetOp and ForceWriteLog.
+        LogRecord::Obsolete(opaque) if matches!(opaque.kind, 21 | 57) => RecordTreatment::NoPageEffect,
         LogRecord::Obsolete(_) => RecordTreatment::Refused("has a type that engines do not write in this log format"),
     }
 }
