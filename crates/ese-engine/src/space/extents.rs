@@ -10,7 +10,7 @@ use ese_format::space::Extent;
 use jetcell_sync::Arc;
 
 use crate::pages::split::{self, IncomingNode, SplitInsert};
-use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
+use crate::pages::{AtomicGroup, GroupResult, TreeIdentity};
 use crate::storage::DatabaseFile;
 use crate::{Corruption, Result};
 
