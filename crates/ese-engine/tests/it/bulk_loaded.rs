@@ -343,7 +343,7 @@ fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
     };
     done.push(DB);
     let mut session = instance.session();
-    let mut load_with_checkpoints = |session: &mut Session, name: &'static str, count: i32| {
+    let mut load_with_checkpoints = |session: &mut Session, name: &'static str, count: i32| -> Result<()> {
         let mut load = session.bulk_load(&db, &definition(name), options())?;
         for first in (0..count).step_by(40) {
             push_all(&mut load, (first..count.min(first + 40)).map(|number| number * 2))?;

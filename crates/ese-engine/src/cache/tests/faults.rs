@@ -4,7 +4,7 @@ use ese_format::page::Page;
 use jetcell_sync::atomic::Ordering;
 
 use super::*;
-use crate::{Error, InstanceFailure};
+use crate::{Error, FailedOperation, InstanceFailure};
 
 fn message(error: Error) -> String {
     assert!(matches!(error, Error::Corrupt { page: Some(_), .. }), "{error:?}");
@@ -159,13 +159,12 @@ fn a_discarded_file_leaves_no_pages_or_changes() {
 #[test]
 fn the_error_of_a_failed_instance_has_the_advice_of_the_failure() {
     let fixture = CacheFixture::new(32, 10, false);
-    fixture
-        .cache
-        .fail(Error::DiskFull { path: "a.edb".into(), advice: None }.cause().context("failed to attach"));
+    let cause = Error::DiskFull { path: "a.edb".into(), advice: None }.cause();
+    fixture.cache.fail(cause.during(FailedOperation::Attach("b.edb".into())));
     let error = fixture.cache.check_writable().unwrap_err();
     assert_eq!(
         error.full_text(),
-        "instance is read-only after a failure: failed to attach: a.edb: the disk is full, and nothing was \
+        "instance is read-only after a failure: failed to attach b.edb: a.edb: the disk is full, and nothing was \
          changed; free some space and retry"
     );
 }
