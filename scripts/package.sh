@@ -5,6 +5,9 @@
 #   scripts/package.sh binary      jetcell, which needs no library of the system
 #   scripts/package.sh deb         jetcell_VERSION_ARCHITECTURE.deb, with manual pages and completions (needs cargo-deb)
 #   scripts/package.sh image       jetcell-image.tar, an OCI image (needs buildah, podman or docker)
+#   scripts/package.sh site        site/: the manual, rustdoc, and reports of two short runs on this machine and of a sizing
+#
+# JETCELL=FILE makes the reports of the site with that program instead of a build.
 #
 # The binary is linked statically with the C library of this machine: as fast as a dynamic one, and it runs on any Linux of the
 # same processor architecture.
@@ -12,24 +15,74 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-all} in
     all) wanted='binary deb image' ;;
-    binary | deb | image) wanted=$1 ;;
+    binary | deb | image | site) wanted=$1 ;;
     *)
-        echo "package.sh: '$1' is no package; use binary, deb or image" >&2
+        echo "package.sh: '$1' is no package; use binary, deb, image or site" >&2
         exit 2
         ;;
 esac
 case ${1:-all} in
     all | binary) scripts/check-tools.sh package.sh cc static cargo gzip ;;
+    site) scripts/check-tools.sh package.sh cc cargo git python venv ;;
     *) scripts/check-tools.sh package.sh cc static cargo gzip "$wanted" ;;
 esac
+output=$PWD/target/package
+mkdir -p "$output"
+
+# Makes output/site. Reports of runs that fail or have doubts are samples, too.
+build_site() {
+    local site=$output/site jetcell work
+    if [ -n "${JETCELL:-}" ]; then
+        jetcell=$(realpath "$JETCELL")
+    else
+        cargo build --release --locked -p jetcell --features full
+        jetcell=$PWD/target/release/jetcell
+    fi
+    scripts/build-book.sh
+    rm -rf "$site" target/doc
+    cargo doc --locked --workspace --all-features --no-deps --quiet
+    mkdir -p "$site/reports"
+    cp -r target/book "$site/manual"
+    cp -r target/doc "$site/rustdoc"
+    work=$(mktemp -d "$output/runs-XXXXXX")
+    (
+        cd "$work"
+        "$jetcell" test performance --dir run --size 1GiB --duration 20s --repeat 3 --output one --quiet || [[ $? = 1 ]]
+        "$jetcell" test performance --dir run --open --threads 8 --duration 20s --repeat 3 --output two --quiet || [[ $? = 1 ]]
+        "$jetcell" compare one two --format html > "$site/reports/compare.html" || [[ $? = 1 ]]
+        cp one/report.html "$site/reports/performance.html"
+        "$jetcell" size --example > site.toml
+        "$jetcell" size --config site.toml --html "$site/reports/size.html" > size.txt
+    )
+    rm -r "$work"
+    cat > "$site/index.html" << 'HTML'
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Jetcell</title>
+<body style="font-family: sans-serif; max-width: 40em; margin: 2em auto; padding: 0 1em; line-height: 1.5">
+<h1>Jetcell</h1>
+<ul>
+<li><a href="manual/index.html">Manual</a></li>
+<li>Rust documentation: <a href="rustdoc/ese_engine/index.html">engine</a>, <a href="rustdoc/jetcell_export/index.html">export</a></li>
+<li>Sample reports: <a href="reports/performance.html">performance test</a>, <a href="reports/compare.html">comparison of runs</a>,
+<a href="reports/size.html">sizing of storage</a></li>
+</ul>
+HTML
+    python3 scripts/check-links.py "$site"
+}
+if [ "$wanted" = site ]; then
+    build_site
+    exit
+fi
+
 for package in $wanted; do
     if [ "$package" != binary ] && ! without=$(scripts/check-tools.sh package.sh "$package" 2>&1); then
         echo "$without, for all packages" >&2
     fi
 done
-output=$PWD/target/package
 triple=$(rustc -vV | sed -n 's/^host: //p')
-mkdir -p "$output"
 
 RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$triple" -p jetcell --features full
 install -s -m 755 "target/$triple/release/jetcell" "$output/jetcell"

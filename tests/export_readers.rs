@@ -139,7 +139,10 @@ fn cells_match_libesedb_and_dissect() {
                     .columns
                     .iter()
                     .map(|column| {
-                        theirs.columns.iter().position(|other| other.id == u32::from(column.column.id.0))
+                        theirs
+                            .columns
+                            .iter()
+                            .position(|other| other.id == u32::from(column.column.id.number()))
                     })
                     .collect();
                 let mut row_number = 0;

@@ -206,7 +206,7 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
         columns: by_name
             .iter()
             .map(|column| ExpectedColumn {
-                id: u32::from(column.id.0),
+                id: u32::from(column.id.number()),
                 name: column.name.clone(),
                 kind: column.kind.code(),
             })

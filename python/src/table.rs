@@ -90,7 +90,7 @@ impl PyTable {
         let columns = pairs.map(|(stored, shown)| PyColumn {
             name: shown.column.name,
             stored_name: stored.column.name.clone(),
-            id: shown.column.id.0.into(),
+            id: shown.column.id.number().into(),
             r#type: format!("{:?}", stored.column.kind),
             multi_valued: stored.column.flags.contains(ColumnFlags::MULTI_VALUED),
         });

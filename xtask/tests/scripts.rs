@@ -41,6 +41,7 @@ fn a_script_names_the_missing_requirement_in_one_line() {
         ("bash", &["scripts/package.sh"], &["cc", "cargo", "gzip"]),
         ("bash", &["scripts/package.sh", "deb"], &["cc", "cargo-deb (cargo install cargo-deb)"]),
         ("bash", &["scripts/package.sh", "image"], &["cc", "podman"]),
+        ("bash", &["scripts/package.sh", "site"], &["cc", "cargo", "git", "python3"]),
         ("bash", &["scripts/screenshots.sh", "run"], &["chromium"]),
         ("sh", &["scripts/test-python.sh"], &["cc", "python3", "cargo"]),
     ] {

@@ -15,6 +15,7 @@ use crate::findings::tree_label::DATABASE;
 use crate::options::{CheckOptions, thread_count};
 use crate::pages;
 use crate::pages::database::ReadableDatabase;
+use crate::pages::page_set::PageSet;
 use crate::pages::page_status::PageCounts;
 use crate::pages::reader::VerifiedPageReader;
 use crate::pages::verified_pages::VerifiedPages;
@@ -31,6 +32,7 @@ const MIN_PAGE: u64 = 2048;
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Size of a page in bytes.
     pub page_size: u32,
@@ -117,6 +119,7 @@ pub(crate) fn examine_database(
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from, mut structure) = (None, None, None);
+    let mut zero_pages = PageSet::for_pages(MAX_ZERO_PAGES);
     // Walk the trees first. After that, only pages that no tree reaches are read, so that no page is read twice. For
     // databases without checksums, resumed checks, and throttled checks, read the file sequentially first instead.
     let mut judged = None;
@@ -142,13 +145,16 @@ pub(crate) fn examine_database(
             options.start_page,
             last_owned,
             judged.as_ref(),
+            &mut zero_pages,
             findings,
             progress,
         );
         (pages, resume_from) = (Some(counts), resume);
     }
-    let temporary = database.temporary
-        || pages.as_mut().is_some_and(|pages| pages.accept_missing_checksums(just_created, findings));
+    let maybe_temporary = database.temporary || just_created;
+    let unsealed =
+        pages.as_mut().is_some_and(|pages| pages.accept_missing_checksums(maybe_temporary, findings));
+    let temporary = database.temporary || unsealed;
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.add_structural(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }
@@ -158,8 +164,11 @@ pub(crate) fn examine_database(
         // The structure was already checked.
     } else if options.structure && go_on {
         structure = Some(structure::check_structure(&database, last_owned, &mut None, findings, progress));
-    } else if findings.has_damaged_pages() && go_on {
-        locate::locate_damaged_pages(&database, findings);
+    } else if let Some(counts) = pages.as_mut().filter(|_| go_on) {
+        locate::check_internal_pages(&database, &zero_pages, counts, findings);
+    }
+    if let (Some(structure), Some(counts)) = (&structure, &mut pages) {
+        structure.report_available_pages(counts, findings);
     }
     findings.report_unattributed_pages();
     let report = CheckReport {
@@ -174,7 +183,7 @@ pub(crate) fn examine_database(
         cancelled: options.cancel.is_cancelled(),
         first_page: from,
         pages,
-        structure: structure.filter(|_| !options.cancel.is_cancelled()),
+        structure: structure.filter(|_| !options.cancel.is_cancelled()).map(|structure| structure.summary),
         findings: Vec::new(),
     };
     Ok((database.header, report))
@@ -183,6 +192,8 @@ pub(crate) fn examine_database(
 /// Largest database, in pages, for which the check remembers which pages it has already read. This takes 64 MiB. In
 /// larger databases, pages are read twice.
 const MAX_TRACKED_PAGES: u32 = 1 << 29;
+/// Maximum number of zero pages to remember, which takes 16 MiB.
+const MAX_ZERO_PAGES: u32 = 1 << 27;
 /// Maximum number of pages that a truncated file is assumed to lack. If the database root claims more pages than
 /// that, its claim is ignored.
 const MAX_ASSUMED_MISSING_PAGES: u32 = 1 << 20;

@@ -341,7 +341,8 @@ impl DatabaseHeader {
     /// Returns the page size stored in the database header at the start of `bytes`, even if the header is damaged.
     /// Returns `None` if `bytes` does not start with a database header or if the size is invalid.
     pub fn stored_page_size(bytes: &[u8]) -> Option<PageSize> {
-        (word(bytes, 4) == DATABASE_MAGIC).then(|| PageSize::new(word(bytes, PAGE_SIZE_AT))).flatten()
+        let stored = || PageSize::from_header(word(bytes, PAGE_SIZE_AT));
+        (bytes.len() >= PAGE_SIZE_AT + 4 && word(bytes, 4) == DATABASE_MAGIC).then(stored).flatten()
     }
 
     /// Decodes one copy of the header from the start of `bytes`, which may be longer than a page.
@@ -354,11 +355,8 @@ impl DatabaseHeader {
         if magic != DATABASE_MAGIC {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
-        // Files written before this field existed contain 0 here and have 4 KiB pages.
-        let page_size = match word(bytes, PAGE_SIZE_AT) {
-            0 => PageSize::KIB_4,
-            raw => PageSize::new(raw).ok_or(HeaderError::PageSize(raw))?,
-        };
+        let stored = word(bytes, PAGE_SIZE_AT);
+        let page_size = PageSize::from_header(stored).ok_or(HeaderError::PageSize(stored))?;
         let needed = page_size.bytes();
         let page = bytes.get(..needed).ok_or(HeaderError::Truncated { needed, available })?;
         let (stored, computed) = (word(page, 0), header_checksum(page));

@@ -250,3 +250,15 @@ proptest! {
         let _ = Checkpoint::decode_file(&page);
     }
 }
+
+#[test]
+fn page_size_0_means_4_kib() {
+    let signature = Signature::new(1, LogTime::NONE);
+    let mut page = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature).encode();
+    page[PAGE_SIZE_AT..PAGE_SIZE_AT + 4].fill(0);
+    let checksum = header_checksum(&page);
+    page[..4].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(DatabaseHeader::decode(&page).map(|header| header.page_size), Ok(PageSize::KIB_4));
+    assert_eq!(DatabaseHeader::stored_page_size(&page), Some(PageSize::KIB_4));
+    assert_eq!(DatabaseHeader::stored_page_size(&page[..PAGE_SIZE_AT]), None);
+}

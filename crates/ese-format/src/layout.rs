@@ -177,7 +177,7 @@ impl BinaryLayout for PageSize {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, LayoutError> {
-        PageSize::new(u32::take(input)?).ok_or(LayoutError::Invalid("page size"))
+        PageSize::from_header(u32::take(input)?).ok_or(LayoutError::Invalid("page size"))
     }
 }
 

@@ -1,7 +1,11 @@
 //! Newtypes that are common to all on-disk structures: page numbers, log positions, database times, and signatures.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
+
+use crate::log::segment::RECORDS_AT;
 
 /// A page number within a database. Page 1 follows the two header copies. ESE: `pgno`.
 ///
@@ -61,6 +65,21 @@ impl fmt::Display for PageNumber {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DbTime(pub u64);
 
+impl DbTime {
+    /// Time of a page that a shrink removed from its database. ESE: `dbtimeShrunk`.
+    #[doc(alias = "dbtimeShrunk")]
+    pub const SHRUNK: DbTime = DbTime(u64::MAX - 2);
+    /// Time of a page that did not exist in the state to which its database was reverted. ESE: `dbtimeRevert`.
+    #[doc(alias = "dbtimeRevert")]
+    pub const REVERTED: DbTime = DbTime(u64::MAX - 3);
+
+    /// Returns whether a page with this time is older than every change, as if it had never been written. Its content
+    /// has no meaning.
+    pub const fn is_unwritten(self) -> bool {
+        self.0 == DbTime::SHRUNK.0 || self.0 == DbTime::REVERTED.0
+    }
+}
+
 /// Object id of a B+ tree, stored in all its pages and in those of its space trees. ESE: `objidFDP`.
 #[doc(alias = "objidFDP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -105,6 +124,12 @@ impl PageSize {
         }
     }
 
+    /// Decodes the page size in a database header. Files written before the field existed contain 0 and have 4 KiB
+    /// pages.
+    pub const fn from_header(stored: u32) -> Option<PageSize> {
+        if stored == 0 { Some(PageSize::KIB_4) } else { PageSize::new(stored) }
+    }
+
     /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize
@@ -144,8 +169,11 @@ impl fmt::Debug for PageSize {
 ///  0        2        4            8
 ///  | offset | segment| generation |   little-endian; compares as one u64
 /// ```
+///
+/// Offsets up to [`RECORDS_AT`] are equal: ESE stores the position of the first record in a segment with the offset of
+/// the record or with 0.
 #[doc(alias = "LGPOS")]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct LogPosition {
     /// Generation of the log file.
     pub generation: Generation,
@@ -167,8 +195,7 @@ impl LogPosition {
         LogPosition { generation: Generation(generation), segment, offset }
     }
 
-    /// Converts the position to a 64-bit number with the same order. This number is also the little-endian on-disk
-    /// value.
+    /// Converts the position to the 64-bit number that is stored little-endian.
     pub const fn to_u64(self) -> u64 {
         ((self.generation.0 as u64) << 32) | ((self.segment as u64) << 16) | self.offset as u64
     }
@@ -176,6 +203,43 @@ impl LogPosition {
     /// Converts a 64-bit number to a position; the inverse of [`LogPosition::to_u64`].
     pub const fn from_u64(value: u64) -> LogPosition {
         LogPosition::new((value >> 32) as u32, (value >> 16) as u16, value as u16)
+    }
+
+    /// Returns the position of the next byte that can belong to a record.
+    pub const fn next_byte(self) -> LogPosition {
+        LogPosition::from_u64(self.place().saturating_add(1))
+    }
+
+    /// Returns a number with the order of positions.
+    const fn place(self) -> u64 {
+        let first = RECORDS_AT as u16;
+        LogPosition { offset: if self.offset < first { first } else { self.offset }, ..self }.to_u64()
+    }
+}
+
+impl PartialEq for LogPosition {
+    fn eq(&self, other: &LogPosition) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for LogPosition {}
+
+impl Ord for LogPosition {
+    fn cmp(&self, other: &LogPosition) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for LogPosition {
+    fn partial_cmp(&self, other: &LogPosition) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for LogPosition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.place().hash(state);
     }
 }
 
@@ -367,5 +431,24 @@ mod tests {
         assert!(
             LogPosition::new(5, 4, 0) > p && LogPosition::new(6, 0, 0) > LogPosition::new(5, 0xffff, 0xffff)
         );
+    }
+
+    #[test]
+    fn the_first_record_of_a_segment_has_one_position() {
+        let hash = |position: LogPosition| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            position.hash(&mut hasher);
+            hasher.finish()
+        };
+        let first = LogPosition::new(5, 3, RECORDS_AT as u16);
+        for offset in 0..=RECORDS_AT as u16 {
+            let same = LogPosition::new(5, 3, offset);
+            assert_eq!((same, same.cmp(&first), hash(same)), (first, Ordering::Equal, hash(first)));
+            assert_eq!(same.to_u64() as u16, offset, "the stored form keeps the offset");
+            assert!(LogPosition::new(5, 2, 4095) < same && same < LogPosition::new(5, 3, 41));
+            assert!(same < same.next_byte() && same.next_byte() == LogPosition::new(5, 3, 41));
+        }
+        assert_ne!(LogPosition::new(5, 3, 41), first);
+        assert_ne!(LogPosition::new(5, 2, 0), first);
     }
 }

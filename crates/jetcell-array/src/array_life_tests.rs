@@ -275,8 +275,8 @@ impl ArrayLife<'_> {
         self.scrubbed += 1;
         let mut report = ScrubReport::default();
         let array = self.tested.array();
-        array.members_mut().config_mut().scrub_cursor = zone;
-        array.scrub_step(&mut report).unwrap();
+        array.members_mut().config.scrub_cursor = zone;
+        array.scrub_zones(1, &mut report).unwrap();
         let found = self.drives.iter().filter(|drive| drive.defect == Some(zone)).count() as u64;
         assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");
         assert_eq!(report.repaired, found);
@@ -300,7 +300,7 @@ impl ArrayLife<'_> {
         let file = self.tested.new_file();
         self.tested.array().replace(slot, &file, false).unwrap();
         loop {
-            let progress = self.tested.array().rebuild_step().unwrap();
+            let progress = self.tested.array().rebuild_rows(ZONE_ROWS).unwrap();
             assert_eq!(progress.rows_lost, 0);
             if progress.is_complete() {
                 break;

@@ -365,7 +365,7 @@ impl ArrayError {
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             ArrayError::Refused(refusal) => return refusal.advice(),
-            ArrayError::WriteLog(error) => error.advice(),
+            ArrayError::WriteLog(error) => return Some(error.advice().into()),
             ArrayError::Inconsistent { .. } => "scrub the array for details",
             ArrayError::Full => "delete some snapshots or LUNs, trim the file system, or add members",
             ArrayError::Stopped { .. } => "reconnect them, or restore the data",
@@ -445,28 +445,18 @@ impl ArrayRefusal {
 }
 
 impl WriteLogError {
-    fn advice(&self) -> &'static str {
-        match self {
-            WriteLogError::Missing(_) => {
-                "restore it, or run jetcell raid serve --forget-log to discard the writes that only the log \
-                 contains"
-            }
-            WriteLogError::Foreign(_) => {
-                "restore the correct log, or run jetcell raid serve --forget-log to discard the writes that \
-                 only the log contains"
-            }
-            WriteLogError::Shortened { .. } => {
-                "restore the complete file, or run jetcell raid serve --forget-log to discard the writes \
-                 that only the log contains"
-            }
-            WriteLogError::Damaged { .. } => {
-                "restore an intact copy, or run jetcell raid serve --forget-log to discard the writes that \
-                 only the log contains"
-            }
-            WriteLogError::NewerThanCatalogue { .. } => {
-                "reconnect the members that contain it, or run jetcell raid serve --forget-log to discard \
-                 the newer state"
-            }
-        }
+    fn advice(&self) -> String {
+        let remedy = match self {
+            WriteLogError::Missing(_) => "restore it",
+            WriteLogError::Foreign(_) => "restore the correct log",
+            WriteLogError::Shortened { .. } => "restore the complete file",
+            WriteLogError::Damaged { .. } => "restore an intact copy",
+            WriteLogError::NewerThanCatalogue { .. } => "reconnect the members that contain it",
+        };
+        let discarded = match self {
+            WriteLogError::NewerThanCatalogue { .. } => "the newer state",
+            _ => "the writes that only the log contains",
+        };
+        format!("{remedy}, or run jetcell raid serve --forget-log to discard {discarded}")
     }
 }

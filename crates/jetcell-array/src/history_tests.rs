@@ -156,7 +156,11 @@ impl ArrayHistory {
         array.set_zones_per_save(1);
         let mut report = Default::default();
         let mut step = |_| -> Result<()> {
-            if is_scrub { array.scrub_step(&mut report).map(drop) } else { array.rebuild_step().map(drop) }
+            if is_scrub {
+                array.scrub_zones(1, &mut report).map(drop)
+            } else {
+                array.rebuild_rows(ZONE_ROWS).map(drop)
+            }
         };
         let result = (0..3).try_for_each(&mut step);
         let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel};
+use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateArrayOptions, RaidLevel, ZONE_ROWS};
 use jetcell_vfs::{IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 
 fn file(vfs: &dyn Vfs, directory: &tempfile::TempDir, name: &str) -> PathBuf {
@@ -57,7 +57,7 @@ fn an_array_on_real_files_survives_losing_two_members() {
         array.replace(slot, &path, false).unwrap();
         members.push(path);
     }
-    while !array.rebuild_step().unwrap().is_complete() {}
+    while !array.rebuild_rows(ZONE_ROWS).unwrap().is_complete() {}
     assert_eq!(array.status().state, ArrayState::Optimal);
     assert!(array.scrub().unwrap().is_clean());
     array.close().unwrap();

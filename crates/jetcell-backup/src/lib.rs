@@ -28,6 +28,7 @@ mod live;
 mod manifest;
 mod options;
 mod ranges;
+mod recovery;
 mod refusal;
 mod restore;
 mod restore_directory;
@@ -56,9 +57,14 @@ pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
+pub use crate::recovery::{
+    IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport,
+    RecoveryRequest, RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use,
+    log_directory,
+};
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
-pub use crate::restore_options::{FindStopPositionFn, RestoreOptions};
+pub use crate::restore_options::RestoreOptions;
 pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, RestoreDifference};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;

@@ -96,6 +96,7 @@ pub struct StoredDatabase {
     /// Name of the file in the backup.
     pub file: FileName,
     /// Path of the original database.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub source: PathBuf,
     /// Signature of the database, in hexadecimal digits.
     pub signature: String,

@@ -52,8 +52,8 @@ impl RestorePlan {
         if Some(names.signature) != chain.base.manifest.signature() {
             return Err(BackupSetError::OtherStreamInBackup(chain.base.directory).into());
         }
-        let until = match &options.until {
-            Some(until) => until(vfs, &names)?,
+        let until = match options.until {
+            Some(until) => until.position(vfs, &names)?,
             None => LogPosition::MAX,
         };
         if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {

@@ -313,7 +313,7 @@ impl CopiedDatabase {
 pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     let io_error = |error: std::io::Error| CopyError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
-    let len = file.len().map_err(io_error)?.min(64 << 10) as usize / 4096 * 4096;
+    let len = file.len().map_err(io_error)?.min(64 << 10) as usize;
     let mut start = IoBuffer::zeroed(len);
     file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(io_error)?;
     let header = DatabaseHeader::read_from_start(&start);

@@ -10,6 +10,7 @@ use ese_format::{Generation, PageNumber};
 use jetcell_backup::BackupError;
 use jetcell_input::{error_line, with_advice};
 use jetcell_sync::Arc;
+use jetcell_vfs::FileStem;
 
 use crate::file_names::RESEED_FILE;
 use crate::unfit_reason::UnfitReason;
@@ -58,6 +59,12 @@ pub enum CopyError {
     /// A set of files contains no logs.
     #[error("no logs were found")]
     NoLogs,
+    /// None of the directories of an active side contains its logs, which have this base name.
+    #[error("no directory in --from contains the logs of the instance, named {0}")]
+    NoLogDirectory(FileStem),
+    /// No copy was specified.
+    #[error("there is no copy to activate")]
+    NoCopies,
     /// The logs of a stream are in several directories, for example in these two.
     #[error("{} and {}: the logs are in several directories", .0.display(), .1.display())]
     SeveralLogDirectories(PathBuf, PathBuf),
@@ -91,7 +98,7 @@ pub enum ContactError {
 #[non_exhaustive]
 pub enum Refusal {
     /// The directory is not a copy.
-    #[error("the directory does not contain a copy")]
+    #[error("the directory is not a copy")]
     NotACopy,
     /// The state file of the copy is damaged.
     #[error("the file is not a valid description of a copy ({})", error_line(.0))]
@@ -321,7 +328,8 @@ impl Refusal {
             Refusal::OtherFiles(_) => "specify an empty or new directory",
             Refusal::BadPage(_) => "check the database, or reseed from a different side",
             Refusal::SourceChanged | Refusal::LogMissing(_) | Refusal::LogUnusable(_) => "repeat the reseed",
-            Refusal::NotACopy | Refusal::Unfit { .. } | Refusal::BadPages => return None,
+            Refusal::NotACopy => "specify the directory of a copy",
+            Refusal::Unfit { .. } | Refusal::BadPages => return None,
         }))
     }
 }
@@ -351,6 +359,7 @@ impl CopyError {
                 "make the active side reachable, or use --lossy to activate the copy"
             }
             CopyError::SeveralLogDirectories(..) => "move them into one directory",
+            CopyError::NoLogDirectory(_) => "also specify that directory",
             _ => return None,
         };
         Some(Cow::Borrowed(advice))

@@ -14,7 +14,9 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod activation_candidates;
 mod compared_page_runs;
+mod continuous_scan;
 mod copy_events;
 mod copy_scan;
 mod copy_state;
@@ -44,7 +46,9 @@ mod unfinished_states;
 mod unfit_reason;
 
 pub use crate::activation::{ActivationResult, LossLimit, LossPolicy, activate, activate_as};
+pub use crate::activation_candidates::{ActivatedCopy, ActivationCandidates, ActivationRequest};
 pub use crate::compared_page_runs::ComparedPageRuns;
+pub use crate::continuous_scan::{ContinuousScan, ContinuousScanOptions};
 pub use crate::copy_scan::{CopyScanOptions, CopyScanProgress, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;
 pub use crate::copy_state::{ActiveSideStatus, COPY_FILE, CopiedDatabase, CopyPhase, CopyState, LostHistory};
@@ -57,9 +61,11 @@ pub use crate::log_replayer::ReplayOptions;
 pub use crate::log_source::{AvailableLogs, LogSource};
 pub use crate::page_checks::{CHECKS_FILE, DatabasePageChecks, Divergence, PageChecks};
 pub use crate::replay_pause::{ReplayPause, pause_replay};
-pub use crate::replicator::{ReplicationStepReport, Replicator};
+pub use crate::replicator::{FollowEvent, ReplicationStepReport, Replicator};
 pub use crate::reseed::{Reseed, ReseedPlan};
-pub use crate::seed::{SeedOptions, SeedResult, seed_running, seed_stopped};
+pub use crate::seed::{
+    SeedOptions, SeedResult, seed_from_files, seed_running, seed_stopped, seed_with_retries,
+};
 pub use crate::status::{CopyLag, health};
 pub use crate::stream_directory::StreamDirectory;
 pub use crate::streamed_log::streamed_progress;

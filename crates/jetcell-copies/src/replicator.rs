@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use ese_engine::{CopyEvent, CopyRegistration, Error};
 use ese_format::Generation;
+use jetcell_host::Cancellation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs, remove_if_exists};
 
+use crate::continuous_scan::ContinuousScan;
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState};
 use crate::error::{CopyError, Refusal, Result};
@@ -37,7 +39,7 @@ const CONTACT_INTERVAL_MS: i64 = 10_000;
 /// Maximum number of logs to remove in one step.
 const MAX_REMOVED_LOGS: usize = 16;
 /// Name of the file that a process locks while it works on the copy.
-const LOCK_FILE: &str = "copy.lock";
+pub(crate) const LOCK_FILE: &str = "copy.lock";
 
 /// Result of one log replication step.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +62,18 @@ impl ReplicationStepReport {
     pub fn is_idle(&self) -> bool {
         self.copied == 0 && self.replayed == 0
     }
+}
+
+/// An event while a copy follows its active side.
+#[derive(Clone, Copy, Debug)]
+pub enum FollowEvent<'e> {
+    /// The copy waits for a reason that the previous step did not have.
+    Waiting(&'e CopyError),
+    /// A step has completed.
+    Step {
+        /// Whether the copy waits.
+        is_waiting: bool,
+    },
 }
 
 /// Keeps a copy up to date with its active side. Only one process at a time can do this for a copy.
@@ -445,6 +459,43 @@ impl Replicator {
         }
         self.replayer.replay_again(&self.state)?;
         self.replayer.stop()
+    }
+
+    /// Follows the active side until `cancel` is cancelled. With `once`, returns when the step finds no more work and
+    /// the scan, if there is one, has finished its pass.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error in the cases listed for [`Replicator::step`]. With `once`, also returns the reason why the
+    /// copy waits.
+    pub fn follow(
+        &mut self,
+        cancel: &Cancellation,
+        once: bool,
+        scan: Option<&ContinuousScan>,
+        observe: &mut dyn FnMut(&Replicator, FollowEvent<'_>),
+    ) -> Result<()> {
+        let mut reported = String::new();
+        while !cancel.is_cancelled() {
+            let step = self.step()?;
+            match &step.waiting {
+                Some(error) if once => return Err(error.clone()),
+                Some(error) if error.to_string() != reported => {
+                    reported = error.to_string();
+                    observe(self, FollowEvent::Waiting(error));
+                }
+                Some(_) => {}
+                None => reported.clear(),
+            }
+            observe(self, FollowEvent::Step { is_waiting: step.waiting.is_some() });
+            if step.is_idle() {
+                if once && !step.retrying && scan.is_none_or(ContinuousScan::is_finished) {
+                    return Ok(());
+                }
+                cancel.wait(&*self.vfs.clock(), self.idle_wait);
+            }
+        }
+        Ok(())
     }
 
     /// Stops replication. The databases are left dirty and ready for more logs.

@@ -9,7 +9,9 @@
 //! directory that did not exist before contains only empty files. If the failure is only that the active side is
 //! unreachable, the copied files are kept.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ese_engine::{Error, Instance, RecoverySet};
 use ese_format::header::DatabaseState;
@@ -17,21 +19,28 @@ use ese_format::{Generation, LogTime, Signature};
 use jetcell_backup::{
     BackupError, BackupManifest, BackupOptions, BackupType, StoredLog, back_up, back_up_stopped, text_file,
 };
+use jetcell_host::Cancellation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{Vfs, is_unfinished, remove_if_exists};
 
 use crate::copy_state::{COPY_FILE, CopiedDatabase, CopyPhase, CopyState, database_header, first_required};
+use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Refusal, Result};
 use crate::file_names::RESEED_FILE;
 use crate::incoming::{INCOMING, part_path};
 use crate::log_end::ClosedLogId;
 use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;
-use crate::replicator::lock;
+use crate::replicator::{LOCK_FILE, lock};
 use crate::reseed::DIVERGED_DIRECTORY;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 use crate::unfit_reason::UnfitReason;
+
+/// Minimum pause between seeding attempts while the active side is unreachable.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum pause between seeding attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Options for seeding a copy.
 #[derive(Clone, Default)]
@@ -82,6 +91,66 @@ pub fn seed_stopped(
         replace_existing: options.replace_existing,
     };
     seed.run(|incoming, backup| Ok(back_up_stopped(vfs, files, incoming, backup)?.copied_bytes), options)
+}
+
+/// Seeds a copy like [`seed_stopped`], and registers it with the active side that the files belong to.
+pub fn seed_from_files(
+    vfs: &Arc<dyn Vfs>,
+    files: &[PathBuf],
+    to: &Path,
+    options: &SeedOptions,
+) -> Result<(DirectorySource, SeedResult)> {
+    let set = RecoverySet::find(vfs, files)?;
+    let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
+    let seeded = seed_stopped(vfs, files, to, &source, options)?;
+    Ok((source, seeded))
+}
+
+/// Seeds a copy in `to`, and repeats that until `cancel` is cancelled while the active side is unreachable. The data
+/// that has already been copied is retained. Without `cancel`, `seed` is called only once. `report` receives each
+/// error before the pause that follows it.
+///
+/// # Errors
+///
+/// Returns the last error of `seed`. If `to` did not exist before, it is removed, unless it contains copied data.
+pub fn seed_with_retries<T>(
+    vfs: &Arc<dyn Vfs>,
+    to: &Path,
+    cancel: Option<&Cancellation>,
+    mut seed: impl FnMut() -> Result<T>,
+    report: impl Fn(CopyError),
+) -> Result<T> {
+    let existed = to.exists();
+    let mut pause = MIN_PAUSE;
+    loop {
+        match (seed(), cancel) {
+            (Err(error), Some(cancel)) if error.is_disconnected() && !cancel.is_cancelled() => {
+                report(error);
+                cancel.wait(&*vfs.clock(), pause);
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+            (seeded, _) => {
+                if seeded.is_err() && !existed && to.is_dir() {
+                    remove_seed_markers(vfs, to);
+                }
+                return seeded;
+            }
+        }
+    }
+}
+
+/// Removes the marker files left by a failed seed from a directory that it created, if the directory contains nothing
+/// else. Nothing is removed if another process holds the lock, because it may have started to seed the same
+/// directory.
+fn remove_seed_markers(vfs: &Arc<dyn Vfs>, to: &Path) {
+    let Ok(_lock) = lock(vfs, to) else { return };
+    if fs::remove_dir(to.join(INCOMING)).is_ok() {
+        let _ = fs::remove_file(to.join(COPY_FILE));
+    }
+    if fs::read_dir(to).is_ok_and(|entries| entries.count() == 1) {
+        let _ = fs::remove_file(to.join(LOCK_FILE));
+    }
+    let _ = fs::remove_dir(to);
 }
 
 /// Seeds a copy from a running instance while its sessions continue.

@@ -38,6 +38,28 @@ impl StreamDirectory {
         Ok(StreamDirectory::new(vfs, directory, set.base_name, set.log_names))
     }
 
+    /// Returns the directory that contains logs. The others contain only databases, which are needed only for seeding.
+    /// A single directory may be empty.
+    ///
+    /// # Errors
+    /// None of several directories or more than one contains logs.
+    pub fn with_logs(directories: Vec<StreamDirectory>) -> Result<StreamDirectory> {
+        if let [directory] = &directories[..] {
+            return Ok(directory.clone());
+        }
+        let base = directories.first().map_or(FileStem::E00, |directory| directory.names.base());
+        let mut found: Option<StreamDirectory> = None;
+        for directory in directories {
+            if directory.has_logs()?
+                && let Some(other) = found.replace(directory.clone())
+            {
+                let (one, other) = (other.path().to_path_buf(), directory.path().to_path_buf());
+                return Err(CopyError::SeveralLogDirectories(one, other));
+            }
+        }
+        found.ok_or(CopyError::NoLogDirectory(base))
+    }
+
     /// Returns the error of an active side with these logs that does not respond.
     pub(crate) fn unreachable(&self, error: ContactError) -> CopyError {
         CopyError::Unreachable { active: self.path().display().to_string(), error }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use ese_format::TreeId;
 use ese_format::catalog::{
-    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, TableSchema, assemble,
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, TableFlags, TableSchema, assemble,
 };
 use ese_format::page::NodeFlags;
 
@@ -17,11 +17,17 @@ use crate::walk::{TreeWalk, WalkStep};
 
 /// Maximum number of catalog rows per table, which allows for 65536 columns and some indexes.
 const MAX_ROWS: usize = 1 << 17;
+/// Maximum number of template tables to remember. The columns of any other template are not named.
+const MAX_TEMPLATES: usize = 64;
 /// Tree id of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
 /// Callback that receives the page number and data of each catalog row.
 pub(crate) type CatalogRowFn<'v> = &'v mut dyn FnMut(u32, &[u8], &mut DumpOutput<'_>) -> Result<()>;
+
+/// Callback that receives each table, and its template if it is derived from one.
+pub(crate) type CatalogTableFn<'v> =
+    &'v mut dyn FnMut(&TableSchema, Option<&TableSchema>, &mut DumpOutput<'_>) -> Result<()>;
 
 /// The catalog used for the dump, which may be the shadow catalog.
 #[derive(Clone, Copy)]
@@ -87,13 +93,24 @@ impl<'d, 's> DumpedCatalog<'d, 's> {
         Ok(())
     }
 
-    /// Calls `visit` with every table, in catalog order.
+    /// Calls `visit` with every table and its template, in catalog order.
     pub(crate) fn for_each_table(
         &self,
         output: &mut DumpOutput<'_>,
-        visit: &mut dyn FnMut(TableSchema, &mut DumpOutput<'_>) -> Result<()>,
+        visit: CatalogTableFn<'_>,
     ) -> Result<()> {
         let size = self.database.page_size;
+        let mut templates: HashMap<String, TableSchema> = HashMap::new();
+        let mut visit_tables = |rows: Vec<CatalogRow>, output: &mut DumpOutput<'_>| -> Result<()> {
+            assemble(rows).into_iter().try_for_each(|table| {
+                let name = table.template.as_ref().map(|name| name.to_ascii_lowercase());
+                visit(&table, name.and_then(|name| templates.get(&name)), output)?;
+                if table.flags.contains(TableFlags::TEMPLATE) && templates.len() < MAX_TEMPLATES {
+                    templates.insert(table.name.to_ascii_lowercase(), table);
+                }
+                Ok(())
+            })
+        };
         // The rows of a table are adjacent.
         let mut rows: Vec<CatalogRow> = Vec::new();
         self.for_each_row(output, &mut |page, data, output| {
@@ -105,7 +122,7 @@ impl<'d, 's> DumpedCatalog<'d, 's> {
                 }
             };
             if rows.first().is_some_and(|first| first.table != row.table) {
-                assemble(rows.drain(..)).into_iter().try_for_each(|table| visit(table, output))?;
+                visit_tables(std::mem::take(&mut rows), output)?;
             }
             match rows.len() {
                 MAX_ROWS => output.page_problem(
@@ -118,20 +135,20 @@ impl<'d, 's> DumpedCatalog<'d, 's> {
             rows.push(row);
             Ok(())
         })?;
-        assemble(rows).into_iter().try_for_each(|table| visit(table, output))
+        visit_tables(rows, output)
     }
 
     /// Returns the names of all trees, by id.
     pub(crate) fn tree_names(&self, output: &mut DumpOutput<'_>) -> Result<HashMap<TreeId, String>> {
         let mut names = HashMap::from([(ROOT_TREE, "database".to_owned())]);
-        self.for_each_table(output, &mut |table, _| {
+        self.for_each_table(output, &mut |table, _, _| {
             for index in table.secondary_indexes() {
                 names.insert(index.tree, format!("{} / index {}", table.name, index.name));
             }
             if let Some((tree, _)) = table.long_values {
                 names.insert(tree, format!("{} / long values", table.name));
             }
-            names.insert(table.tree, table.name);
+            names.insert(table.tree, table.name.clone());
             Ok(())
         })?;
         Ok(names)

@@ -9,7 +9,7 @@ use ese_format::{PageNumber, PageSize};
 use serde::{Serialize, Serializer};
 
 use crate::format::read_start;
-use crate::header::{FILE_TYPE_TEMPORARY, read_header, report_damage};
+use crate::header::{FILE_TYPE_TEMPORARY, STATE_JUST_CREATED, number, read_header, report_damage};
 use crate::output::{DumpOutput, DumpProblem};
 use crate::{DumpSource, DumpedValue, EseFileKind, Result, UnusableReason};
 
@@ -107,8 +107,7 @@ impl<'s> DumpedDatabase<'s> {
         let header = read_header(source)?;
         report_damage(&header, output)?;
         let page_size = match header.fields.get("page_size") {
-            Some(DumpedValue::Number(0)) => Some(PageSize::KIB_4),
-            Some(DumpedValue::Number(stored)) => u32::try_from(*stored).ok().and_then(PageSize::new),
+            Some(DumpedValue::Number(stored)) => u32::try_from(*stored).ok().and_then(PageSize::from_header),
             _ => None,
         };
         let Some(page_size) = page_size else {
@@ -122,7 +121,12 @@ impl<'s> DumpedDatabase<'s> {
         }
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         let checksums = header.fields.get("file_type") != Some(&DumpedValue::Number(FILE_TYPE_TEMPORARY));
-        Ok(DumpedDatabase { source, page_size, pages, checksums })
+        let mut database = DumpedDatabase { source, page_size, pages, checksums };
+        // The header of a temporary database may have the same file type as other databases.
+        if number(&header.fields, "state") == STATE_JUST_CREATED {
+            database.checksums &= !matches!(database.page(1).state, PageState::Bad | PageState::WrongPage(_));
+        }
+        Ok(database)
     }
 
     /// Returns the file offset of a page.

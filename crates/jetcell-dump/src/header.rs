@@ -19,6 +19,8 @@ use crate::{DumpSource, DumpedValue, EseFileKind, Result, UnusableReason};
 
 /// File type of a temporary database, at byte 667 of its header.
 pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
+/// State of a database that was just created. A temporary database retains it.
+pub(crate) const STATE_JUST_CREATED: u64 = 1;
 const PAGE_SIZE_OFFSET: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
@@ -27,6 +29,7 @@ const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
@@ -185,7 +188,7 @@ pub(crate) fn report_damage(header: &HeaderDump, output: &mut DumpOutput<'_>) ->
     Ok(())
 }
 
-fn number(fields: &NamedValues, name: &str) -> u64 {
+pub(crate) fn number(fields: &NamedValues, name: &str) -> u64 {
     match fields.get(name) {
         Some(
             DumpedValue::Number(number) | DumpedValue::Generation(number) | DumpedValue::Choice(number, _),
@@ -247,7 +250,13 @@ fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
              {committed:#X} for all commits"
         ),
         2 | 7 => format!("dirty: recovery needs the logs of generations {low:#X} to {high:#X}"),
-        1 => "its creation did not complete".to_owned(),
+        STATE_JUST_CREATED if get("file_type") == FILE_TYPE_TEMPORARY => {
+            "just created, and complete: a temporary database retains this state".to_owned()
+        }
+        STATE_JUST_CREATED => {
+            "just created: either its creation did not complete, or it is a complete temporary database"
+                .to_owned()
+        }
         _ => "the database is in an intermediate state; see the field state".to_owned(),
     }
 }

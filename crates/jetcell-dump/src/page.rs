@@ -282,10 +282,10 @@ fn meaning(image: &LoadedPage, node: &Node<'_>) -> Option<NamedValues> {
 fn record_values(image: &LoadedPage, node: &Node<'_>) -> Option<NamedValues> {
     let record = Record::new(node.data, image.size);
     record.validate().ok()?;
-    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| DumpedValue::Number(id.0.into()));
+    let tagged = record.tagged().ok()?.into_iter().map(|(id, _)| DumpedValue::Number(id.number().into()));
     let mut values = vec![
-        ("last_fixed", DumpedValue::Number(record.last_fixed().0.into())),
-        ("last_variable", DumpedValue::Number(record.last_variable().0.into())),
+        ("last_fixed", DumpedValue::Number(record.last_fixed().number().into())),
+        ("last_variable", DumpedValue::Number(record.last_variable().number().into())),
         ("tagged", DumpedValue::List(tagged.collect())),
     ];
     if [CATALOG, CATALOG_SHADOW].contains(&image.page().tree())

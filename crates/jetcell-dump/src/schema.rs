@@ -4,7 +4,7 @@ use std::fmt;
 
 use ese_format::catalog::{Index, TableSchema, catalog_columns};
 use ese_format::compression::{MAX_INTRINSIC, decompress};
-use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record, RecordError};
+use ese_format::record::{Column, ColumnClass, ColumnId, ColumnType, ColumnValue, Record, RecordError};
 use jetcell_input::Printable;
 use jetcell_input::hex::hex;
 use serde::Serialize;
@@ -102,7 +102,7 @@ struct ConditionDump {
 }
 
 impl TableDump {
-    fn new(table: &TableSchema) -> TableDump {
+    fn new(table: &TableSchema, template: Option<&TableSchema>) -> TableDump {
         TableDump {
             name: table.name.clone(),
             tree: table.tree.0,
@@ -114,8 +114,8 @@ impl TableDump {
             chunk_size: table.chunk_size,
             separate_from: table.separate_from,
             columns: table.columns.iter().map(ColumnDump::new).collect(),
-            deleted_columns: table.deleted_columns.iter().map(|id| id.0).collect(),
-            indexes: table.indexes.iter().map(|index| IndexDump::new(table, index)).collect(),
+            deleted_columns: table.deleted_columns.iter().map(|id| id.number()).collect(),
+            indexes: table.indexes.iter().map(|index| IndexDump::new(table, template, index)).collect(),
             long_values: table
                 .long_values
                 .map(|(tree, root)| LongValueTree { tree: tree.0, root: root.get() }),
@@ -130,7 +130,7 @@ fn flags<T>(bits: u32, names: impl Iterator<Item = (&'static str, T)>) -> Dumped
 impl ColumnDump {
     fn new(column: &Column) -> ColumnDump {
         ColumnDump {
-            id: column.id.0,
+            id: column.id.number(),
             name: column.name.clone(),
             kind: format!("{:?}", column.kind),
             type_code: column.kind.code(),
@@ -149,15 +149,16 @@ impl ColumnDump {
 }
 
 impl IndexDump {
-    fn new(table: &TableSchema, index: &Index) -> IndexDump {
-        let name = |id| table.column(id).map(|column| column.name.clone());
+    fn new(table: &TableSchema, template: Option<&TableSchema>, index: &Index) -> IndexDump {
+        let inherited = |id: ColumnId| template.and_then(|template| template.column(id.own()));
+        let name = |id| table.column(id).or_else(|| inherited(id)).map(|column| column.name.clone());
         let segment = |segment: &ese_format::catalog::KeySegment| SegmentDump {
-            id: segment.column.0,
+            id: segment.column.number(),
             name: name(segment.column),
             descending: segment.descending,
         };
         let condition = |condition: &ese_format::catalog::IndexCondition| ConditionDump {
-            id: condition.column.0,
+            id: condition.column.number(),
             name: name(condition.column),
             must_be_null: condition.must_be_null,
         };
@@ -335,8 +336,8 @@ pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut Du
             },
         )?;
     } else {
-        catalog.for_each_table(output, &mut |table, output| {
-            if wanted(&table.name) { Ok(output.item(&TableDump::new(&table))?) } else { Ok(()) }
+        catalog.for_each_table(output, &mut |table, template, output| {
+            if wanted(&table.name) { Ok(output.item(&TableDump::new(table, template))?) } else { Ok(()) }
         })?;
     }
     match missing.first() {

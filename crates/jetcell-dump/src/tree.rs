@@ -208,7 +208,7 @@ fn find(
     };
     let mut found = None;
     let mut table_found = false;
-    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _| {
+    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _, _| {
         if !table.name.eq_ignore_ascii_case(table_name) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use jetcell_host::{Cancellation, StoppableListener};
@@ -22,11 +22,11 @@ const MAX_ACCEPT_FAILURES: u32 = 20;
 pub struct WitnessListener(TcpListener);
 
 impl WitnessListener {
-    /// Listens at `host:port`. Port 0 selects any free port.
+    /// Listens at an address. Port 0 selects any free port.
     ///
     /// # Errors
     /// Returns an error if the address is not local or is already in use.
-    pub fn bind(address: &str) -> io::Result<WitnessListener> {
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<WitnessListener> {
         TcpListener::bind(address).map(WitnessListener)
     }
 

@@ -29,6 +29,7 @@ pub struct BrokenPromise {
     /// Kind of damage to the operation.
     pub damage: OperationDamage,
     /// Path where the damage was found, relative to the test's directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Description of what was found.
     pub found: String,

@@ -45,8 +45,8 @@ pub(crate) fn fill<'a>(
     // only a few.
     match record.tagged() {
         Ok(entries) => {
-            for (id, derived, value) in entries {
-                let position = table.position(derived, id);
+            for (id, value) in entries {
+                let position = table.tagged_position(id);
                 // Old rows still contain values of columns that have since been deleted, which have no position.
                 if let Some((column, cell)) =
                     position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
@@ -186,7 +186,7 @@ mod tests {
     /// The fixed and variable columns of a derived table continue the numbering of its template's columns. Tagged
     /// columns start at 256 in both, and a flag in the record marks those that belong to the template.
     #[test]
-    fn a_derived_table_lists_template_columns_first() {
+    fn a_derived_table_lists_inherited_columns() {
         let Some(corpus) = Corpus::locate() else { return };
         let schema = |name: &str, columns: &[(u16, &str, ColumnType)]| {
             let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));
@@ -195,15 +195,14 @@ mod tests {
             schema
         };
         let (long, binary) = (ColumnType::Long, ColumnType::LongBinary);
-        let mut template = schema("template", &[(1, "A", long), (256, "T", binary), (257, "U", binary)]);
+        let template = schema("template", &[(1, "A", long), (256, "T", binary), (257, "U", binary)]);
         let mut derived = schema("derived", &[(2, "B", long), (256, "T", binary)]);
-        let mut fixed = vec![template.columns[0].clone(), derived.columns[0].clone()];
-        layout_fixed_columns(&mut fixed);
-        (template.columns[0], derived.columns[0]) = (fixed[0].clone(), fixed[1].clone());
+        derived.inherit(&template);
+        layout_fixed_columns(&mut derived.columns);
         let size = ese_format::PageSize::KIB_4;
-        let table = SourceTable::new(&derived, Some(&template), size);
+        let table = SourceTable::new(&derived, size);
         let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
-        assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
+        assert_eq!(names, ["A", "B", "T", "U", "T_2"]);
 
         // The record contains A = 1, B = 2, the template's T = "in", and the derived table's T = "own".
         let mut record = vec![2, 127, 13, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
@@ -229,7 +228,7 @@ mod tests {
         fill(&record, &table, &mut resolver, &mut cells).unwrap();
         let bytes = |bytes: &'static [u8]| ExportedCell::from(bytes);
         let expected =
-            [bytes(&[1, 0, 0, 0]), bytes(b"in"), ExportedCell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
+            [bytes(&[1, 0, 0, 0]), bytes(&[2, 0, 0, 0]), bytes(b"in"), ExportedCell::Null, bytes(b"own")];
         assert_eq!(cells, expected);
     }
 }

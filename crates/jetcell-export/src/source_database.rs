@@ -7,7 +7,7 @@ use ese_check::CheckError;
 use ese_check::database::ReadableDatabase;
 use ese_check::reader::PageCache;
 use ese_format::catalog::{
-    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableSchema, assemble,
+    CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableFlags, assemble,
 };
 use ese_format::page::NodeFlags;
 use ese_format::record::ColumnType;
@@ -31,7 +31,11 @@ impl SourceDatabase {
         for finding in findings {
             issues.add_note(None, &finding.message);
         }
-        if !database.is_clean() {
+        if database.is_temporary() {
+            let what =
+                "the database is temporary; its pages do not have checksums, so damage cannot be detected";
+            issues.add_note(None, what);
+        } else if !database.is_clean() {
             let header = &database.header;
             issues.add_note(
                 None,
@@ -99,28 +103,28 @@ fn read_tables(database: &ReadableDatabase, issues: &mut ExportIssues) -> Vec<So
         }
     }
     let schemas = assemble(rows.into_values());
+    let templates: HashSet<String> = schemas
+        .iter()
+        .filter(|schema| schema.flags.contains(TableFlags::TEMPLATE))
+        .map(|schema| schema.name.to_ascii_lowercase())
+        .collect();
     let mut names = HashSet::new();
     let size = database.page_size;
     schemas
         .iter()
         .map(|schema| {
-            let template = find_template(schema, &schemas);
-            if let (None, Some(name)) = (template, &schema.template) {
+            let missing = |name: &&String| !templates.contains(&name.to_ascii_lowercase());
+            if let Some(name) = schema.template.as_ref().filter(missing) {
                 issues.add_missing(
                     None,
                     format!("table {}: its template table {name} is missing", schema.name),
                 );
             }
-            let mut table = SourceTable::new(schema, template, size);
+            let mut table = SourceTable::new(schema, size);
             table.name = unique_name(&schema.name, &mut names);
             table
         })
         .collect()
-}
-
-fn find_template<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&'s TableSchema> {
-    let name = schema.template.as_deref()?;
-    schemas.iter().find(|other| other.tree != schema.tree && other.name.eq_ignore_ascii_case(name))
 }
 
 fn read_catalog_rows(

@@ -1,9 +1,9 @@
-//! A table to export. Its columns have unique names, and inherited columns come first.
+//! A table to export. Its columns have unique names.
 
 use std::collections::HashSet;
 
 use ese_format::catalog::TableSchema;
-use ese_format::record::{CodePage, Column, ColumnFlags, ColumnType};
+use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
 
 use crate::cell::ExportedCell;
@@ -18,8 +18,6 @@ use crate::value::{
 pub struct TableColumn {
     /// Definition of the column. Its name is unique within the table.
     pub column: Column,
-    /// True if the column is inherited from the table's template.
-    pub inherited: bool,
     /// Format of the values.
     pub format: ColumnFormat,
     /// Names for the stored values, if there are any.
@@ -121,7 +119,7 @@ fn integer(value: &ExportedValue<'_>) -> Option<i64> {
 pub struct SourceTable {
     /// Table name, unique within the database.
     pub name: String,
-    /// Columns in the order of their numbers, with those from the template first.
+    /// Columns in the order of their ids. They include inherited columns.
     pub columns: Vec<TableColumn>,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -191,19 +189,16 @@ impl TableColumn {
 }
 
 impl SourceTable {
-    pub(crate) fn new(schema: &TableSchema, template: Option<&TableSchema>, size: PageSize) -> SourceTable {
-        let inherited = template.map_or(&[][..], |template| &template.columns);
+    pub(crate) fn new(schema: &TableSchema, size: PageSize) -> SourceTable {
         let mut names = HashSet::new();
-        let mut take = |column: &Column, inherited| {
+        let take = |column: &Column| {
             let mut column = column.clone();
             column.name = unique_name(&column.name, &mut names);
-            TableColumn { column, inherited, format: ColumnFormat::default(), names: None }
+            TableColumn { column, format: ColumnFormat::default(), names: None }
         };
-        let mut columns: Vec<TableColumn> = inherited.iter().map(|column| take(column, true)).collect();
-        columns.extend(schema.columns.iter().map(|column| take(column, false)));
         SourceTable {
             name: schema.name.clone(),
-            columns,
+            columns: schema.columns.iter().map(take).collect(),
             tree: schema.tree,
             root: schema.root,
             long_values: schema.long_values,
@@ -211,11 +206,11 @@ impl SourceTable {
         }
     }
 
-    /// Returns the position of a tagged column in [`SourceTable::columns`]. The columns are sorted by origin and
-    /// number.
-    pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
-        let key = (!inherited, id);
-        self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()
+    /// Returns the position in [`SourceTable::columns`] of a tagged column that a record stores under this id.
+    pub(crate) fn tagged_position(&self, stored: ColumnId) -> Option<usize> {
+        let position = |id| self.columns.binary_search_by_key(&id, |column| column.column.id).ok();
+        // Records do not mark inherited columns of the oldest format.
+        position(stored).or_else(|| position(stored.inherited()))
     }
 }
 

@@ -82,14 +82,9 @@ impl ValueFiles {
     /// Creates a file for the value at `place`.
     pub(crate) fn create(&mut self, place: ValueLocation<'_>) -> io::Result<ValueFile<'_>> {
         // A table may have both its own column and an inherited column with the same number.
-        let inherited = if place.column.inherited { "t" } else { "" };
-        let mut name = format!(
-            "{}-{}-{}-{inherited}{}",
-            self.table,
-            place.page.get(),
-            place.row,
-            place.column.column.id.0
-        );
+        let id = place.column.column.id;
+        let inherited = if id.is_inherited() { "t" } else { "" };
+        let mut name = format!("{}-{}-{}-{inherited}{}", self.table, place.page.get(), place.row, id);
         if let Some(item) = place.item {
             name.push_str(&format!("-{item}"));
         }

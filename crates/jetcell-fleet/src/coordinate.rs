@@ -61,7 +61,7 @@ pub fn coordinate(
         }
         let now = clocks.steady_ns();
         if stop.is_cancelled() {
-            coordinator.request_stop("stopped on request");
+            coordinator.request_stop();
         }
         effects.extend(coordinator.tick(now));
         for effect in effects {

@@ -15,6 +15,7 @@ pub mod config;
 mod coordinate;
 mod coordinator;
 mod directory_mark;
+mod fleet_directory;
 mod fleet_rank;
 pub mod host;
 mod host_error;
@@ -29,10 +30,11 @@ mod test_run;
 pub use config::FleetConfig;
 pub use coordinate::{CoordinatorBackend, coordinate};
 pub use coordinator::{
-    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, LostHost, MessageCounts,
-    ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
+    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, FleetRefusal, LostHost,
+    MessageCounts, ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};
+pub use fleet_directory::{FleetDirectory, FleetStateError};
 pub use fleet_rank::{FleetRank, RankError};
 pub use host::{HostIdentity, HostProgress, HostSession, SessionEnd};
 pub use host_error::{HostRefusal, HostTestError};

@@ -22,6 +22,8 @@ mod private_socket;
 mod process;
 #[cfg(feature = "progress")]
 mod progress_line;
+#[cfg(feature = "readiness")]
+pub mod readiness;
 mod thread_limit;
 mod unsuitable_storage;
 

@@ -33,6 +33,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectoryStorage {
     /// Path of the directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// The mount that contains the directory.
     pub mount: Option<Mount>,
@@ -44,6 +45,7 @@ pub struct DirectoryStorage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// Mount point.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub point: PathBuf,
     /// Type of the file system, such as `ext4`.
     pub file_system: String,

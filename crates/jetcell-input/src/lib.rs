@@ -3,7 +3,7 @@
 //! Names of files, tables, columns and hosts are data that another user may have chosen. All displayed text passes
 //! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through
 //! [`PrintableWriter`]. Names within a line of text are wrapped in [`Printable`]; lines of values are joined by
-//! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`]. [`bounded_list`] and
+//! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`], and its paths by [`json_path`]. [`bounded_list`] and
 //! [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the length of messages
 //! about files. [`quantity`] parses sizes, rates and times;
 //! [`columns`], [`pad`] and [`cut`] measure text on a terminal. A [`Unit`] determines the decimals of a figure.
@@ -16,6 +16,7 @@ mod advice;
 mod bounded_list;
 mod columns;
 pub mod hex;
+mod json_path;
 #[cfg(feature = "toml")]
 mod nearest;
 pub mod number;
@@ -32,6 +33,9 @@ mod unit;
 pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
 pub use columns::{Align, columns, cut, pad};
+pub use json_path::{
+    JsonPath, json_path, json_paths, serialize_optional_path, serialize_path, serialize_paths,
+};
 #[cfg(feature = "toml")]
 pub use nearest::nearest;
 pub use option_value_error::OptionValueError;

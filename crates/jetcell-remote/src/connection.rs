@@ -3,8 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use jetcell_sync::Arc;
+
 use crate::connector::{ClientLimits, ClientStream, Connector};
-use crate::error::{RemoteError, UnreachableReason};
+use crate::error::{ProtocolError, RemoteError, UnreachableReason};
 use crate::exports::AccessToken;
 use crate::frame::{MAX_FRAME, read_frame, write_frame};
 use crate::reply::RemoteReply;
@@ -39,7 +41,7 @@ impl HostConnection {
         let answered = connection.send(&hello).and_then(|number| connection.receive(number));
         let reply = answered.map_err(|error| {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
-                ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
+                ErrorKind::InvalidData => RemoteError::Protocol(ProtocolError::Message(Arc::new(error))),
                 ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
                     RemoteError::Unreachable(UnreachableReason::ClosedInGreeting)
                 }
@@ -55,8 +57,8 @@ impl HostConnection {
             RemoteReply::Failed { kind: ErrorKind::Unsupported, what } => {
                 Err(RemoteError::Version { ours: VERSION, theirs: what })
             }
-            RemoteReply::Failed { what, .. } => Err(RemoteError::Protocol(what)),
-            _ => Err(RemoteError::Protocol("the server sent an unexpected reply".into())),
+            RemoteReply::Failed { what, .. } => Err(RemoteError::Protocol(ProtocolError::Refused(what))),
+            _ => Err(RemoteError::Protocol(ProtocolError::UnexpectedReply)),
         }
     }
 

@@ -76,7 +76,7 @@ pub enum RemoteError {
     NoTls,
     /// The server's certificate was not signed by a known authority, or has expired.
     #[error("the server certificate is not trusted: {0}")]
-    Certificate(String),
+    Certificate(#[source] UntrustedReason),
     /// The server's certificate was issued for another name.
     #[error("the server certificate is not valid for the name {0}")]
     HostName(String),
@@ -96,7 +96,7 @@ pub enum RemoteError {
     },
     /// The server does not use this protocol.
     #[error("the server at this address is not running jetcell serve, or its security settings differ: {0}")]
-    Protocol(String),
+    Protocol(#[source] ProtocolError),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
     #[error("the connection was lost, and the lock on the server was released: {0}")]
     LockLost(#[source] UnreachableReason),
@@ -129,6 +129,34 @@ pub enum RemoteError {
     /// The host in the address cannot be the name in a certificate.
     #[error("{0} is not a valid host name")]
     InvalidHostName(String),
+}
+
+/// Reason why a server's certificate is not trusted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum UntrustedReason {
+    /// No known authority signed the certificate.
+    #[error("the issuer is unknown")]
+    UnknownIssuer,
+    /// The certificate is invalid, for example expired. The text is that of the TLS library.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Difference between this protocol and that of a server.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// A reply is not a message of the protocol.
+    #[error("{0}")]
+    Message(#[source] Arc<io::Error>),
+    /// The server refused the greeting with this text.
+    #[error("{0}")]
+    Refused(String),
+    /// The reply to the greeting has another type.
+    #[error("the server sent an unexpected reply")]
+    UnexpectedReply,
+    /// TLS failed.
+    #[error("{0}")]
+    Tls(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 /// Reason why a client has no connection to a server.

@@ -44,7 +44,9 @@ pub use crate::channel::Channel;
 pub use crate::connection::ServerWelcome;
 pub use crate::connector::{ClientLimits, ClientStream, Connector, NetworkConnector};
 pub use crate::descriptors::files_per_client;
-pub use crate::error::{AddressError, RemoteError, ServeError, TlsFileError, UnreachableReason};
+pub use crate::error::{
+    AddressError, ProtocolError, RemoteError, ServeError, TlsFileError, UnreachableReason, UntrustedReason,
+};
 pub use crate::exports::{AccessToken, ExportedDirectories, TokenError};
 pub use crate::host::RemoteOptions;
 pub use crate::in_process::{InProcessConnector, SimulatedLink};

@@ -312,6 +312,10 @@ impl File for CountedFile {
         self.inner.len()
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        self.inner.next_data(offset)
+    }
+
     fn grow(&self, len: u64) -> io::Result<()> {
         let growth = len.saturating_sub(self.inner.len()?);
         let kind = kind(IoReason::DatabaseExtend, IoOperation::Grow);

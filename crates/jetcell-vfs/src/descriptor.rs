@@ -138,6 +138,16 @@ impl Descriptor {
         Ok(rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?)
     }
 
+    /// Returns the offset of the first data at or after `offset`, or the size if only a hole follows.
+    pub fn next_data(&self, offset: u64) -> io::Result<u64> {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Err(Errno::NXIO) => self.len(),
+            // Block devices and some file systems do not have holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(offset),
+            found => Ok(found?),
+        }
+    }
+
     pub fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         if !self.needs_bounce_buffer(offset, buffer) {
             return self.read_all(offset, buffer);

@@ -150,6 +150,11 @@ pub trait File: Send + Sync {
     }
     /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Returns the offset of the first data at or after `offset`, or the length of the file if only a hole follows. A
+    /// file system that does not know its holes returns `offset`.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
     /// Grows the file to `len` bytes with allocated space that reads as zeros. If an error occurs, such as a full
     /// disk, the length is unchanged.
     fn grow(&self, len: u64) -> io::Result<()>;

@@ -151,6 +151,9 @@ pub trait FileLayer: Send + Sync {
     fn len(&self) -> io::Result<u64> {
         self.inner().len()
     }
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        self.inner().next_data(offset)
+    }
     fn grow(&self, len: u64) -> io::Result<()> {
         self.inner().grow(len)
     }
@@ -183,6 +186,9 @@ impl<L: FileLayer> File for L {
     }
     fn len(&self) -> io::Result<u64> {
         FileLayer::len(self)
+    }
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        FileLayer::next_data(self, offset)
     }
     fn grow(&self, len: u64) -> io::Result<()> {
         FileLayer::grow(self, len)

@@ -26,8 +26,10 @@ pub struct InstancePlan {
     /// Number of the instance, starting at 1, as in the file names.
     pub number: usize,
     /// Directory of the logs and the checkpoint.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Directory of logs and checkpoint.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub log_dir: PathBuf,
     /// Target size of a new database, or the current size of an existing database, in bytes.
     pub initial_bytes: u64,
@@ -46,6 +48,7 @@ pub struct CopyPlan {
     /// Index of the source database in [`RunPlan::instances`].
     pub database: usize,
     /// Directory of the copy.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// Whether the replaying engine stays open between batches of logs.
     pub keep_instance: bool,
@@ -103,10 +106,13 @@ pub struct RunPlan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyPlan>,
     /// Directory for the results.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub output: PathBuf,
     /// Directories to create.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub create: Vec<PathBuf>,
     /// Files to remove before the run.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub remove: Vec<PathBuf>,
 }
 

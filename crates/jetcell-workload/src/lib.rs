@@ -35,6 +35,7 @@ mod event_file;
 pub mod fragmentation;
 mod layout;
 mod load;
+pub mod maintenance;
 pub mod measurement;
 mod memory_budget;
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use jetcell_backup::BackupError;
+use jetcell_backup::{BackupError, RecoveryError};
 use jetcell_copies::CopyError;
+use jetcell_workload::maintenance::{DatabaseFailure, MaintenanceError};
 
 use crate::outcome::Advise;
 
@@ -36,6 +37,44 @@ impl Advise for BackupError {
     }
 }
 
+impl Advise for RecoveryError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            RecoveryError::Engine(error @ ese_engine::Error::LogsMissing { .. }) => Advise::advice(error),
+            error => error.advice(),
+        }
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        self.jet_error()
+    }
+}
+
+impl Advise for MaintenanceError {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            MaintenanceError::Engine(error) => Advise::advice(error),
+            MaintenanceError::Copy(error) => Advise::advice(error),
+            MaintenanceError::Instance(error) => Advise::advice(error),
+            error => error.advice().map(Cow::Borrowed),
+        }
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        self.jet_error()
+    }
+}
+
+impl Advise for DatabaseFailure {
+    fn advice(&self) -> Option<Cow<'static, str>> {
+        self.engine_error().and_then(Advise::advice)
+    }
+
+    fn jet_code(&self) -> Option<(i32, &'static str)> {
+        self.engine_error().and_then(Advise::jet_code)
+    }
+}
+
 impl Advise for CopyError {
     fn advice(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -59,7 +98,8 @@ macro_rules! advised {
     ($($error:ty),* $(,)?) => {
         $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
-                self.advice()
+                // The advice of some errors is borrowed.
+                self.advice().map(Into::into)
             }
         })*
     };
@@ -68,6 +108,7 @@ macro_rules! advised {
 advised!(
     jetcell_dump::DumpError,
     jetcell_export::ExportError,
+    jetcell_host::readiness::ReadinessError,
     jetcell_input::OptionValueError,
     jetcell_input::quantity::QuantityError,
     jetcell_input::toml::TomlError,
@@ -77,6 +118,8 @@ advised!(
     jetcell_remote::RemoteError,
     jetcell_remote::ServeError,
     jetcell_remote::TokenError,
+    jetcell_report::RunReadError,
+    jetcell_report::esrp::SourceError,
     jetcell_workload::ConfigurationError,
     jetcell_workload::RunError,
     jetcell_workload::StartError,
@@ -91,6 +134,7 @@ advised!(jetcell_sizing::SizingError);
 
 #[cfg(feature = "fleet")]
 advised!(
+    jetcell_fleet::FleetStateError,
     jetcell_fleet::RankError,
     jetcell_fleet::ResumeError,
     jetcell_fleet::bus::BusError,
@@ -109,6 +153,7 @@ mod lab {
         jetcell_lab::drives::DriveListError,
         jetcell_lab::filesystems::SpecificationError,
         jetcell_lab::filesystems::UnknownFilesystemKind,
+        jetcell_lab::fragmentation::FileMapError,
     );
 
     impl Advise for jetcell_durability::WriteError {
@@ -137,24 +182,5 @@ impl Advise for jetcell_workload::ParseError {
             NotUtf8 | Expected(_) => Some(Cow::Borrowed("see --help")),
             _ => self.advice(),
         }
-    }
-}
-
-impl Advise for jetcell_report::RunReadError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        self.advice().map(Cow::Borrowed)
-    }
-}
-
-impl Advise for jetcell_report::esrp::SourceError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        self.advice().map(Cow::Borrowed)
-    }
-}
-
-#[cfg(feature = "lab")]
-impl Advise for jetcell_lab::fragmentation::FileMapError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        self.advice().map(Cow::Borrowed)
     }
 }

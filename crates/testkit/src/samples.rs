@@ -14,11 +14,15 @@ pub const ENGINE_DATABASES: [(&str, PageSize); 4] = [
 ];
 
 /// Sound databases of an independent writer, each with unusual content: flagged deleted rows, compression schemes,
-/// control characters in names, vectors, and the tables of a web cache.
-pub const SOUND_DATABASES: [&str; 5] = [
+/// control characters in names, a derived table, indexes on multi-valued columns, vectors, and the tables of a web
+/// cache.
+pub const SOUND_DATABASES: [&str; 8] = [
     "all-deleted.edb",
     "compression-schemes.edb",
     "control-characters.edb",
+    "derived-table.edb",
+    "index-combinations.edb",
+    "index-two-multivalues.edb",
     "search-vectors.edb",
     "webcache-cookies.edb",
 ];

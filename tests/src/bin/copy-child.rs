@@ -15,7 +15,7 @@ use std::time::Duration;
 use ese_engine::RecoverySet;
 use jetcell_copies::{
     CopyState, DirectorySource, LossLimit, ReplayOptions, Replicator, Reseed, SeedOptions, StreamDirectory,
-    activate_as, seed_stopped,
+    activate_as, seed_from_files,
 };
 use jetcell_remote::{
     AccessToken, ClientLimits, ClientTlsFiles, ExportedDirectories, HostAddress, RemoteOptions, RemoteServer,
@@ -108,9 +108,8 @@ fn files(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Vec<PathBuf>> {
 fn seed(from: &Path, to: &Path, again: bool) -> Result<()> {
     let vfs = vfs_with(from)?;
     let files = files(&vfs, from)?;
-    let source = DirectorySource::new(StreamDirectory::from_set(&vfs, &RecoverySet::find(&vfs, &files)?)?);
     let options = SeedOptions { replace_existing: again, ..SeedOptions::default() };
-    seed_stopped(&vfs, &files, to, &source, &options)?;
+    seed_from_files(&vfs, &files, to, &options)?;
     Ok(())
 }
 

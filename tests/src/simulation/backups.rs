@@ -15,8 +15,8 @@ use ese_engine::{BackgroundThreads, Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
     BackupError, BackupManifest, BackupOptions, BackupProgress, BackupResult, BackupSetError, BackupState,
-    BackupType, FindStopPositionFn, RestoreOptions, RestoreResult, SnapshotMethod, SnapshotOptions,
-    TransferControl, back_up, restore, snapshot, verify,
+    BackupType, ReplayEnd, RestoreOptions, RestoreResult, SnapshotMethod, SnapshotOptions, TransferControl,
+    back_up, restore, snapshot, verify,
 };
 use jetcell_vfs::Vfs;
 use rand::Rng;
@@ -543,10 +543,7 @@ impl BackupScenario {
     ) -> RestoreResult {
         for attempt in 0.. {
             let options = RestoreOptions {
-                until: until.map(|until| {
-                    let fixed: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));
-                    fixed
-                }),
+                until: until.map(ReplayEnd::Position),
                 logs: surviving.then(|| self.simulation.logs.clone()),
                 // A cut after the end of the restore leaves no marker.
                 force: attempt > 0,

@@ -47,7 +47,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 30] = [
     ("jetcell-sizing", &["jetcell-input"], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
-    ("ese-check", &["jetcell-host", "ese-format", "jetcell-vfs"], &["testkit"]),
+    ("ese-check", &["jetcell-host", "jetcell-input", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["jetcell-input", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-python", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
@@ -86,7 +86,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 30] = [
     ),
     (
         "jetcell-durability",
-        &["jetcell-host", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload"],
+        &["jetcell-host", "jetcell-input", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload"],
         &[],
     ),
     (

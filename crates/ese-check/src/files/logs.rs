@@ -34,6 +34,7 @@ const FIRST_CHAINED_UPDATE: (u32, u32) = (5, 13);
 #[derive(Clone, Debug, Serialize)]
 pub struct LogReport {
     /// Path of the directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Logs of the chain, sorted by generation.
     pub logs: Vec<LogSummary>,
@@ -52,6 +53,7 @@ impl LogReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSummary {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Generation of the log.
     pub generation: u32,

@@ -35,6 +35,7 @@ use log_search::report_dirty;
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSet {
     /// Path of the directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// First generation.
     pub first: u32,
@@ -237,7 +238,7 @@ impl FileSet<'_> {
         ));
         report.structure = checked.structure;
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
-        if !checked.clean {
+        if !checked.clean && !checked.temporary {
             let needs = self.required_logs(path, &header);
             report_dirty(path, report.state.as_deref().unwrap_or_default(), &needs, &mut findings);
             report.needs_logs = Some(needs);

@@ -31,6 +31,7 @@ pub enum CheckOutcome {
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
@@ -103,6 +104,8 @@ pub struct PageStateCounts {
     pub unreadable: u64,
     /// Number of pages with a flipped bit that the checksum locates.
     pub repairable: u64,
+    /// Number of available pages that contain leftover bytes, which have no meaning.
+    pub leftover: u64,
     /// Number of pages in a temporary database, which have no checksums.
     pub unchecked: u64,
     /// Number of pages in the file after the last owned page. Their contents have no meaning.
@@ -126,6 +129,7 @@ impl PageStateCounts {
             wrong_number: counts.wrong_page,
             unreadable: counts.unreadable,
             repairable: counts.repairable,
+            leftover: counts.leftover,
             unchecked: counts.unchecked,
             beyond_owned: counts.beyond_owned,
             beyond_owned_zero: counts.beyond_owned_zero,
@@ -144,6 +148,7 @@ pub struct RequiredLogs {
     /// Last generation that may contain committed changes.
     pub committed: u32,
     /// Paths of the available logs in the stream whose generations are in the range.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub found: Vec<PathBuf>,
     /// Generations up to `last` that are missing or damaged. At most 100 are listed.
     pub missing: Vec<u32>,

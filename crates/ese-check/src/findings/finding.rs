@@ -25,6 +25,7 @@ pub enum Severity {
 pub struct Finding {
     /// Path of the file.
     #[serde(rename = "path")]
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub file: PathBuf,
     /// Kind of the finding.
     pub kind: FindingKind,

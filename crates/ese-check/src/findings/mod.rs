@@ -16,6 +16,9 @@ use crate::findings::tree_label::table_name;
 /// Maximum number of findings to list in a report. A file may have millions of findings that add no new information.
 const MAX_LISTED: usize = 10_000;
 
+/// Maximum number of damaged pages whose trees can be determined later.
+const MAX_UNATTRIBUTED: usize = 100_000;
+
 /// Collects findings about one file, or about several files in turn.
 pub(crate) struct Findings {
     file: PathBuf,
@@ -107,11 +110,36 @@ impl Findings {
         let offset = self.page_size.map(|size| size.offset_of(page));
         let finding = Finding::for_file(&self.file, kind, Severity::Error, what);
         let finding = Finding { page: Some(page), offset, ..finding };
-        if self.unattributed_pages.len() < MAX_LISTED {
+        if self.unattributed_pages.len() < MAX_UNATTRIBUTED {
             self.unattributed_pages.insert(page, (finding, rows));
         } else {
             self.add(finding);
         }
+    }
+
+    /// Reports damaged pages that belong to available space as information, because the bytes of such a page have no
+    /// meaning. `owner` returns the tree to which a page is available. Returns the kinds of the reported findings.
+    pub(crate) fn report_available_pages(
+        &mut self,
+        owner: impl Fn(PageNumber) -> Option<String>,
+    ) -> Vec<FindingKind> {
+        let mut pages: Vec<PageNumber> = self.unattributed_pages.keys().copied().collect();
+        pages.sort_unstable();
+        let mut kinds = Vec::new();
+        for page in pages {
+            let leftover = |(finding, _): &(Finding, u32)| finding.kind != FindingKind::PageUnreadable;
+            let Some(tree) =
+                self.unattributed_pages.get(&page).filter(|held| leftover(held)).and_then(|_| owner(page))
+            else {
+                continue;
+            };
+            let Some((finding, _)) = self.unattributed_pages.remove(&page) else { continue };
+            kinds.push(finding.kind);
+            let meaning =
+                "no data is affected; the page is available, so its bytes have no meaning".to_owned();
+            self.add(Finding { severity: Severity::Info, meaning, ..finding.with_tree(&tree) });
+        }
+        kinds
     }
 
     /// Returns true if there are damaged pages whose trees are not known yet.

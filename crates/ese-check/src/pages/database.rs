@@ -15,6 +15,7 @@ use crate::error::CheckError;
 use crate::findings::Findings;
 use crate::findings::finding::{Finding, FindingKind, Severity};
 use crate::options::thread_count;
+use crate::pages::check_single_page;
 use crate::pages::flush_types::FlushTypes;
 use crate::pages::page_status::PageStatus;
 use crate::pages::spare_buffers::SpareBuffers;
@@ -23,7 +24,6 @@ use crate::pages::spare_buffers::SpareBuffers;
 const HEADERS_LEN: usize = 2 * 32768;
 /// File type of temporary databases, at byte 667 of the header.
 const FILE_TYPE_TEMPORARY: u32 = 5;
-const PAGE_SIZE_OFFSET: usize = 236;
 /// Required alignment, in bytes, of the start and end of each transfer.
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
@@ -75,8 +75,7 @@ impl ReadableDatabase {
         let io = |error| CheckError::Io { path: path.to_owned(), error };
         let file = vfs.open(path, OpenMode::Read).map_err(io)?;
         let len = file.len().map_err(io)?;
-        let readable = usize::try_from(len / ALIGNMENT * ALIGNMENT).unwrap_or(usize::MAX).min(HEADERS_LEN);
-        let mut start = IoBuffer::zeroed(readable);
+        let mut start = IoBuffer::zeroed(usize::try_from(len).unwrap_or(usize::MAX).min(HEADERS_LEN));
         file.read_at(0, &mut start, IoReason::Verify).map_err(io)?;
         let temporary = convert_temporary_headers(&mut start);
         let (header, copies) = DatabaseHeader::read_from_start(&start)
@@ -116,8 +115,8 @@ impl ReadableDatabase {
             findings.add_at_offset(severity, kind, offset, what.to_owned());
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
-        let file_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(ReadableDatabase {
+        let file_pages = u32::try_from(pages).unwrap_or(u32::MAX).min(u32::MAX - 1);
+        let mut database = ReadableDatabase {
             file,
             path: path.to_owned(),
             header,
@@ -129,7 +128,27 @@ impl ReadableDatabase {
             pace,
             threads: thread_count(None),
             spare_buffers: SpareBuffers::default(),
-        })
+        };
+        database.temporary |= database.is_unsealed();
+        Ok(database)
+    }
+
+    /// Returns true if the database is temporary: its pages do not have checksums, and it is complete although its
+    /// header has the state in which it was created.
+    pub fn is_temporary(&self) -> bool {
+        self.temporary
+    }
+
+    /// Returns true if the first page of a database that was just created has content without a valid checksum. The
+    /// header of a temporary database may have the same file type as other databases.
+    fn is_unsealed(&self) -> bool {
+        self.header.state == DatabaseState::JustCreated
+            && self.file_pages > 0
+            && matches!(
+                check_single_page(self, PageNumber::fixed(1)),
+                PageStatus::NoChecksum(_)
+                    | PageStatus::Page(PageIntegrity::Bad | PageIntegrity::WrongPage { .. }, _)
+            )
     }
 
     /// Returns true if the header says that the database was shut down cleanly.
@@ -172,6 +191,13 @@ impl ReadableDatabase {
         page.get() <= self.file_pages
     }
 
+    /// Returns the number of whole pages from `page` on that are in a hole of the file. They read as zeros.
+    pub(crate) fn hole_at(&self, page: PageNumber) -> u32 {
+        let offset = self.page_size.offset_of(page);
+        let data = self.file.next_data(offset).unwrap_or(offset);
+        u32::try_from(data.saturating_sub(offset) / self.page_size.bytes() as u64).unwrap_or(u32::MAX)
+    }
+
     /// Returns the aligned file range that covers `count` pages starting at `first`, and the offset of the first page
     /// within that range.
     pub(crate) fn aligned_range(&self, first: PageNumber, count: u32) -> (u64, usize, usize) {
@@ -191,7 +217,7 @@ fn convert_temporary_headers(start: &mut [u8]) -> bool {
     let mut found = false;
     for at in [0, 2048, 4096, 8192, 16384, 32768] {
         let Some(copy) = start.get_mut(at..) else { break };
-        let size = read_u32(copy, PAGE_SIZE_OFFSET).map_or(0, |size| size as usize);
+        let size = DatabaseHeader::stored_page_size(copy).map_or(0, PageSize::bytes);
         let Some(page) = copy.get_mut(..size) else { continue };
         let is_temporary = read_u32(page, 4) == Some(DATABASE_MAGIC)
             && read_u32(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)

@@ -25,6 +25,7 @@ use crate::findings::Findings;
 use crate::findings::finding::{FindingKind, Severity};
 use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
 use crate::pages::database::ReadableDatabase;
+use crate::pages::page_set::PageSet;
 use crate::pages::page_status::{PageCounts, PageStatus, report};
 use crate::pages::verified_pages::VerifiedPages;
 
@@ -103,19 +104,22 @@ impl ReadQueue {
 struct VerifiedChunk {
     verdicts: Vec<(PageNumber, PageStatus)>,
     good: u64,
-    zero: u64,
+    zero: Vec<PageNumber>,
     beyond_zero: u64,
     pages: u32,
     buffer: IoBuffer,
 }
 
 /// Verifies the pages in `from..=last_owned` that are within the file. Pages in `verified_before` are not read again,
-/// but are counted with their known status. If the check was cancelled, returns the page at which to resume.
+/// but are counted with their known status. Holes in the file consist of zero pages, which are not read. Adds each owned
+/// page that is zero to `zero_pages`, except for pages in holes. If the check was cancelled, returns the page at which
+/// to resume.
 pub(crate) fn verify_pages(
     database: &ReadableDatabase,
     from: PageNumber,
     last_owned: u32,
     verified_before: Option<&VerifiedPages>,
+    zero_pages: &mut PageSet,
     findings: &mut Findings,
     progress: Option<&CheckProgressFn>,
 ) -> (PageCounts, Option<PageNumber>) {
@@ -157,6 +161,19 @@ pub(crate) fn verify_pages(
         loop {
             let mut reads = Vec::new();
             while outstanding < most + ready && next <= file_last && !pace.is_cancelled() {
+                let hole = database.hole_at(PageNumber::fixed(next)).min(file_last - next + 1);
+                if hole >= per_chunk {
+                    let owned = hole.min(last.saturating_sub(next - 1));
+                    let is_counted = |page: &u32| {
+                        verified_before.is_some_and(|judged| judged.contains(PageNumber::fixed(*page)))
+                    };
+                    let counted = (next..next + owned).filter(is_counted).count();
+                    counts.zero += u64::from(hole) - counted as u64;
+                    counts.beyond_owned_zero += u64::from(hole - owned);
+                    next = next.saturating_add(hole);
+                    done += u64::from(hole);
+                    continue;
+                }
                 let count = per_chunk.min(file_last - next + 1);
                 if verified_before.is_some_and(|judged| {
                     (next..next + count).all(|page| judged.contains(PageNumber::fixed(page)))
@@ -185,7 +202,8 @@ pub(crate) fn verify_pages(
             outstanding -= 1;
             done += u64::from(chunk.pages);
             counts.good += chunk.good;
-            counts.zero += chunk.zero + chunk.beyond_zero;
+            counts.zero += chunk.zero.len() as u64 + chunk.beyond_zero;
+            chunk.zero.into_iter().for_each(|page| drop(zero_pages.insert(page)));
             counts.beyond_owned_zero += chunk.beyond_zero;
             for (page, verdict) in chunk.verdicts {
                 report(page, &verdict, &mut counts, findings);
@@ -250,7 +268,7 @@ fn check_chunk(
     mut chunk: PageChunk,
 ) -> VerifiedChunk {
     let mut verdicts = Vec::new();
-    let (mut good, mut zero, mut beyond_zero) = (0, 0, 0);
+    let (mut good, mut zero, mut beyond_zero) = (0, Vec::new(), 0);
     let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
     let page_len = database.page_size.bytes();
     for index in 0..chunk.count {
@@ -271,14 +289,14 @@ fn check_chunk(
         };
         match verdict {
             PageStatus::Page(PageIntegrity::Good, _) => good += 1,
-            PageStatus::Page(PageIntegrity::Zero, _) => zero += 1,
+            PageStatus::Page(PageIntegrity::Zero, _) => zero.push(number),
             other => verdicts.push((number, other)),
         }
     }
     VerifiedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
-fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
+pub(crate) fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
     let (offset, len, start) = database.aligned_range(number, 1);
     let mut buffer = IoBuffer::zeroed(len);
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {

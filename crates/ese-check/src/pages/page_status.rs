@@ -27,6 +27,8 @@ pub struct PageCounts {
     pub unreadable: u64,
     /// Number of pages that have no checksum, as in temporary databases, and were not checked.
     pub unchecked: u64,
+    /// Number of available pages that contain leftover bytes, which have no meaning.
+    pub leftover: u64,
     /// Number of bad pages whose checksum was never set.
     #[serde(skip)]
     pub(crate) without_checksum: u64,
@@ -42,7 +44,21 @@ impl PageCounts {
     /// Returns the number of pages that were read and checked.
     pub fn examined(&self) -> u64 {
         let zero = self.zero - self.beyond_owned_zero;
-        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
+        self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable + self.leftover
+    }
+
+    /// Counts pages that were reported with these findings as leftover bytes.
+    pub(crate) fn count_leftovers(&mut self, kinds: &[FindingKind]) {
+        for kind in kinds {
+            let counted = match kind {
+                FindingKind::PageRepairable => &mut self.repairable,
+                FindingKind::PageWrongNumber => &mut self.wrong_page,
+                FindingKind::PageLostWrite => &mut self.good,
+                _ => &mut self.bad,
+            };
+            *counted = counted.saturating_sub(1);
+            self.leftover += 1;
+        }
     }
 
     /// Returns true if the database is temporary, meaning that no page has a checksum.
@@ -50,10 +66,14 @@ impl PageCounts {
     /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
     /// pages and may overwrite them with old contents. The header keeps the state that it had when the database was
     /// created.
-    pub(crate) fn accept_missing_checksums(&mut self, just_created: bool, findings: &mut Findings) -> bool {
+    pub(crate) fn accept_missing_checksums(
+        &mut self,
+        maybe_temporary: bool,
+        findings: &mut Findings,
+    ) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
-        let temporary = without_checksums || just_created && self.bad + self.wrong_page > 0;
+        let temporary = without_checksums || maybe_temporary && self.bad + self.wrong_page > 0;
         if temporary {
             self.unchecked = std::mem::take(&mut self.bad) + std::mem::take(&mut self.wrong_page);
             findings.forget_damaged_pages();

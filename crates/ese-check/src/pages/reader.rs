@@ -1,7 +1,7 @@
 //! On-demand access to verified pages through a small cache with read-ahead.
 //!
 //! Invariants: never more than `CACHE_PAGES` pages are in memory. Every returned page has a valid (or repaired)
-//! checksum. A page number from the disk is compared with the file size before anything is read.
+//! checksum, unless the database is temporary. A page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -281,6 +281,11 @@ impl PageCache {
                     let lost = types.lost_write(page, Page::new(bytes, size).flags());
                     lost.map_or(PageStatus::Page(PageIntegrity::Good, nodes), PageStatus::LostWrite)
                 }
+                (
+                    PageStatus::NoChecksum(nodes)
+                    | PageStatus::Page(PageIntegrity::Bad | PageIntegrity::WrongPage { .. }, nodes),
+                    _,
+                ) if database.is_temporary() => PageStatus::Page(PageIntegrity::Good, nodes),
                 (verdict, _) => verdict,
             };
             let loaded = match &verdict {

@@ -1,14 +1,15 @@
 //! Reads the tables, columns, indexes, and trees described by the catalog, and compares the catalog with its shadow.
 //!
 //! The catalog's own schema is built in, because the catalog cannot describe itself: in every ESE database, the rows
-//! for the catalog's fixed columns contain wrong offsets.
+//! for the catalog's fixed columns contain wrong offsets. Older databases do not list all columns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::iter;
+use std::sync::Arc;
 
 use ese_format::page::PageFlags;
 use ese_format::record::{CodePage, layout_fixed_columns};
-use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
+use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnType, ColumnValue, Record};
 use ese_format::{PageNumber, TreeId};
 
 use crate::findings::Findings;
@@ -17,8 +18,10 @@ use crate::pages::reader::VerifiedPageReader;
 use crate::structure::tree::{TreeWalker, walk};
 use crate::structure::tree_shape::TreeShape;
 
-const CATALOG: &str = "MSysObjects";
-const SHADOW: &str = "MSysObjectsShadow";
+/// Name, tree and root page of the catalog.
+pub(crate) const CATALOG: (&str, TreeId, PageNumber) = ("MSysObjects", TreeId(2), PageNumber::fixed(4));
+/// Name, tree and root page of the shadow catalog.
+pub(crate) const SHADOW: (&str, TreeId, PageNumber) = ("MSysObjectsShadow", TreeId(3), PageNumber::fixed(24));
 
 /// The readable part of the catalog.
 pub(crate) struct CheckedCatalog {
@@ -33,9 +36,11 @@ pub(crate) struct CheckedTable {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
-    /// Columns, sorted by number. Deleted columns are in `deleted_columns`.
-    pub(crate) columns: Vec<Column>,
-    pub(crate) deleted_columns: Vec<ColumnId>,
+    /// Columns that the table itself defines.
+    own: TableColumns,
+    /// Columns that the table inherits from its template. Absent if the catalog does not contain the template.
+    inherited: Option<Arc<TableColumns>>,
+    template: Option<String>,
     /// Index that determines the order of the records.
     pub(crate) primary: Option<CheckedIndex>,
     /// Secondary indexes.
@@ -43,6 +48,30 @@ pub(crate) struct CheckedTable {
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
     /// Number of bytes of a long value stored per node, if the catalog specifies it for this table.
     pub(crate) chunk_len: Option<u32>,
+}
+
+/// Columns that one table defines.
+#[derive(Default)]
+struct TableColumns {
+    /// Columns, sorted by number. Deleted columns are in `deleted`.
+    live: Vec<Column>,
+    deleted: Vec<ColumnId>,
+}
+
+impl TableColumns {
+    fn get(&self, id: ColumnId) -> Option<&Column> {
+        let found = self.live.binary_search_by_key(&id, |column| column.id).ok()?;
+        self.live.get(found)
+    }
+
+    /// Returns the same columns as seen by derived tables.
+    fn inherited(&self) -> TableColumns {
+        let inherit = |column: &Column| Column { id: column.id.inherited(), ..column.clone() };
+        TableColumns {
+            live: self.live.iter().map(inherit).collect(),
+            deleted: self.deleted.iter().map(|id| id.inherited()).collect(),
+        }
+    }
 }
 
 /// An index in the catalog.
@@ -101,14 +130,37 @@ impl CheckedTable {
     }
 
     pub(crate) fn column(&self, id: ColumnId) -> Option<&Column> {
-        self.columns
-            .binary_search_by_key(&id, |column| column.id)
-            .ok()
-            .and_then(|index| self.columns.get(index))
+        self.own.get(id).or_else(|| self.inherited.as_ref()?.get(id))
+    }
+
+    /// Returns the tagged column that a record stores under this id.
+    pub(crate) fn stored_column(&self, id: ColumnId) -> Option<&Column> {
+        // Records do not mark inherited columns of the oldest format.
+        let inherited = || self.inherited.as_ref()?.get(id.inherited());
+        let is_unmarked = |column: &&Column| !column.flags.contains(ColumnFlags::TEMPLATE);
+        self.column(id).or_else(|| inherited().filter(is_unmarked))
+    }
+
+    /// Returns false if the catalog does not contain the table's template, so some columns are unknown.
+    pub(crate) fn columns_are_known(&self) -> bool {
+        self.template.is_none() || self.inherited.is_some()
+    }
+
+    /// Returns the inherited columns and the table's own columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.definitions().flat_map(|columns| &columns.live)
+    }
+
+    pub(crate) fn deleted_columns(&self) -> impl Iterator<Item = ColumnId> {
+        self.definitions().flat_map(|columns| &columns.deleted).copied()
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = &TableColumns> {
+        self.inherited.as_deref().into_iter().chain([&self.own])
     }
 }
 
-/// Returns the catalog columns that a check needs.
+/// Returns the columns of the catalog, which every database has, whether or not its catalog lists them.
 fn schema() -> Vec<Column> {
     let mut columns: Vec<Column> = [
         (1, ColumnType::Long),
@@ -125,12 +177,21 @@ fn schema() -> Vec<Column> {
         (12, ColumnType::Long),
         (13, ColumnType::DateTime),
         (128, ColumnType::Text),
+        (129, ColumnType::Binary),
         (130, ColumnType::Text),
         (131, ColumnType::Binary),
         (132, ColumnType::Binary),
         (133, ColumnType::Binary),
         (134, ColumnType::Binary),
         (135, ColumnType::Binary),
+        (136, ColumnType::Binary),
+        (137, ColumnType::Binary),
+        (256, ColumnType::LongBinary),
+        (257, ColumnType::LongBinary),
+        (258, ColumnType::LongBinary),
+        (259, ColumnType::LongBinary),
+        (260, ColumnType::LongBinary),
+        (261, ColumnType::LongBinary),
     ]
     .into_iter()
     .map(|(id, kind)| Column::new(id, "", kind, 255))
@@ -146,7 +207,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn bytes(&self, id: u16) -> Option<&'a [u8]> {
+    fn bytes(&self, id: u32) -> Option<&'a [u8]> {
         let column = self.schema.iter().find(|column| column.id == ColumnId(id))?;
         match self.record.get(column) {
             Ok(ColumnValue::Bytes(bytes)) => Some(bytes),
@@ -154,14 +215,14 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn number(&self, id: u16) -> Option<u32> {
+    fn number(&self, id: u32) -> Option<u32> {
         let mut word = [0; 4];
         let bytes = self.bytes(id)?;
         word.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(u32::from_le_bytes(word))
     }
 
-    fn text(&self, id: u16) -> String {
+    fn text(&self, id: u32) -> String {
         // Names use Windows code page 1252. Latin-1 differs in only a few characters, which is acceptable in a
         // message.
         self.bytes(id).unwrap_or_default().iter().map(|&byte| char::from(byte)).collect()
@@ -178,12 +239,12 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
     let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
-    let complete = for_each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
+    let complete = for_each_row(reader, CATALOG, &mut |page, key, data| {
         if let Err(error) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
             findings.add_structural(
                 FindingKind::CatalogRow,
                 page,
-                CATALOG,
+                CATALOG.0,
                 format!("row {}: {error}", hex(&key)),
             );
             decoded = false;
@@ -191,29 +252,25 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
         rows.insert(key, (page, data.to_vec()));
     });
     let total = rows.len();
-    let shadow_complete =
-        for_each_row(reader, SHADOW, TreeId(3), PageNumber::fixed(24), &mut |page, key, data| match rows
-            .remove(&key)
-        {
-            Some((_, original)) if original == data => {}
-            Some((original, _)) => {
-                let what =
-                    format!("row {} differs from the row on page {original} of the catalog", hex(&key));
-                findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW, what);
-            }
-            None if complete => findings.add_structural(
-                FindingKind::ShadowCatalog,
-                page,
-                SHADOW,
-                format!("row {} is not in the catalog", hex(&key)),
-            ),
-            None => {}
-        });
+    let shadow_complete = for_each_row(reader, SHADOW, &mut |page, key, data| match rows.remove(&key) {
+        Some((_, original)) if original == data => {}
+        Some((original, _)) => {
+            let what = format!("row {} differs from the row on page {original} of the catalog", hex(&key));
+            findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW.0, what);
+        }
+        None if complete => findings.add_structural(
+            FindingKind::ShadowCatalog,
+            page,
+            SHADOW.0,
+            format!("row {} is not in the catalog", hex(&key)),
+        ),
+        None => {}
+    });
     if rows.len() == total && total > 0 && shadow_complete {
         findings.add_structural(
             FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
-            SHADOW,
+            SHADOW.0,
             "the shadow catalog does not contain any rows of the catalog".into(),
         );
     } else if shadow_complete {
@@ -223,19 +280,20 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
             findings.add_structural(
                 FindingKind::ShadowCatalog,
                 page,
-                CATALOG,
+                CATALOG.0,
                 format!("row {} is not in the shadow catalog", hex(&key)),
             );
         }
     }
     for table in &mut tables {
-        lay_out_columns(table);
+        complete_columns(table);
     }
+    decoded &= inherit_columns(&mut tables, findings);
     if !tables.iter().any(|table| table.tree == TreeId(2)) {
         findings.add_structural(
             FindingKind::CatalogRow,
             PageNumber::fixed(4),
-            CATALOG,
+            CATALOG.0,
             "the catalog does not contain an entry for itself".into(),
         );
     }
@@ -247,9 +305,7 @@ type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn for_each_row(
     reader: &mut VerifiedPageReader<'_>,
-    label: &str,
-    tree: TreeId,
-    root: PageNumber,
+    (label, tree, root): (&str, TreeId, PageNumber),
     visit: VisitRow<'_>,
 ) -> bool {
     let mut unreported = Findings::new(&reader.database.path);
@@ -299,8 +355,9 @@ fn add_row(tables: &mut Vec<CheckedTable>, row: &Row<'_>) -> Result<(), RowError
             name: row.text(128),
             tree: TreeId(id),
             root: row.root().ok_or(RowError::TableRoot)?,
-            columns: Vec::new(),
-            deleted_columns: Vec::new(),
+            own: TableColumns::default(),
+            inherited: None,
+            template: Some(row.text(130)).filter(|name| !name.is_empty()),
             primary: None,
             indexes: Vec::new(),
             long_values: None,
@@ -326,7 +383,7 @@ fn add_row(tables: &mut Vec<CheckedTable>, row: &Row<'_>) -> Result<(), RowError
 fn add_column(table: &mut CheckedTable, row: &Row<'_>, id: u16) -> Result<(), RowError> {
     let code = row.number(4).ok_or(RowError::NoColumnType)?;
     let Some(kind) = ColumnType::from_code(code) else {
-        table.deleted_columns.push(ColumnId(id));
+        table.own.deleted.push(id.into());
         return if matches!(code, 0 | 13) { Ok(()) } else { Err(RowError::ColumnType) };
     };
     let mut column = Column::new(id, &row.text(128), kind, row.number(5).unwrap_or(0));
@@ -334,24 +391,29 @@ fn add_column(table: &mut CheckedTable, row: &Row<'_>, id: u16) -> Result<(), Ro
     column.code_page = CodePage(row.number(7).unwrap_or(0));
     column.default = row.bytes(131).map(<[u8]>::to_vec);
     column.record_offset = row.number(9).and_then(|offset| u16::try_from(offset).ok()).unwrap_or(0);
-    table.columns.push(column);
+    table.own.live.push(column);
     Ok(())
 }
 
 fn add_index(table: &mut CheckedTable, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
     let flags = row.number(6).ok_or(RowError::IndexFlags)?;
     // Segments have the form {flags, 0, u16 column}. If bit 0 of fidx is not set, they have the 2-byte form used in
-    // very old files.
+    // very old files. Flag 0x80 means that the column belongs to a template, which may be this table.
     let extended = flags & 0x1_0000 != 0;
     let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
     let word = |bytes: &[u8]| bytes.first_chunk().map(|word| usize::from(u16::from_le_bytes(*word)));
+    let derived = table.template.is_some();
+    let column = |flags: u8, id: ColumnId| if derived && flags & 0x80 != 0 { id.inherited() } else { id };
     let index = CheckedIndex {
         name: row.text(128),
         tree,
         root: row.root().ok_or(RowError::IndexRoot)?,
         flags,
         segments: segments
-            .filter_map(|s| Some((*s.first()?, ColumnId(u16::from_le_bytes([*s.get(2)?, *s.get(3)?])))))
+            .filter_map(|s| {
+                let (flags, number) = (*s.first()?, u16::from_le_bytes([*s.get(2)?, *s.get(3)?]));
+                Some((flags, column(flags, number.into())))
+            })
             .collect(),
         max_key_len: row.number(11).filter(|&most| most > 0).map_or(255, |most| most as usize),
         max_segment_len: row.bytes(133).and_then(word),
@@ -365,15 +427,43 @@ fn add_index(table: &mut CheckedTable, row: &Row<'_>, tree: TreeId) -> Result<()
     Ok(())
 }
 
-/// Sorts the columns and sets their offsets. Called after the last row of a table.
-fn lay_out_columns(table: &mut CheckedTable) {
-    table.columns.sort_by_key(|column| column.id);
-    if table.tree == TreeId(2) || table.tree == TreeId(3) {
-        let fixed = schema();
-        for column in table.columns.iter_mut().filter(|column| column.class() == ColumnClass::Fixed) {
-            if let Some(known) = fixed.iter().find(|known| known.id == column.id) {
-                column.record_offset = known.record_offset;
+/// Sorts the columns. For the catalog and its shadow, sets the offsets of the fixed columns and adds the columns that
+/// are not listed. Called after the last row of a table.
+fn complete_columns(table: &mut CheckedTable) {
+    let TableColumns { live, deleted } = &mut table.own;
+    if [CATALOG.1, SHADOW.1].contains(&table.tree) {
+        for known in schema().into_iter().filter(|known| !deleted.contains(&known.id)) {
+            match live.iter_mut().find(|column| column.id == known.id) {
+                Some(column) => column.record_offset = known.record_offset,
+                None => live.push(known),
             }
         }
     }
+    live.sort_by_key(|column| column.id);
+}
+
+/// Gives derived tables the columns of their templates. Returns false if a template is missing.
+fn inherit_columns(tables: &mut [CheckedTable], findings: &mut Findings) -> bool {
+    let name = |name: &str| name.to_ascii_lowercase();
+    let names: HashSet<String> =
+        tables.iter().filter_map(|table| table.template.as_deref()).map(name).collect();
+    let templates: HashMap<String, Arc<TableColumns>> = tables
+        .iter()
+        .map(|table| (name(&table.name), table))
+        .filter(|(name, _)| names.contains(name))
+        .map(|(name, table)| (name, Arc::new(table.own.inherited())))
+        .collect();
+    let mut complete = true;
+    for table in tables {
+        let Some(template) = &table.template else { continue };
+        match templates.get(&name(template)) {
+            Some(columns) => table.inherited = Some(columns.clone()),
+            None => {
+                let what = format!("the catalog does not contain the template {template} of the table");
+                findings.add_structural(FindingKind::CatalogRow, table.root, &table.name, what);
+                complete = false;
+            }
+        }
+    }
+    complete
 }

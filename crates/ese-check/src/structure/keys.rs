@@ -2,9 +2,11 @@
 //!
 //! This code is independent of `ese_format::key`, which the engine uses, so a bug in that module shows up as a
 //! difference here. The following are not supported: Unicode text (which needs the Windows sort tables), conditional
-//! and tuple indexes, several multi-valued segments, and values stored outside the record.
+//! and tuple indexes, and values stored outside the record.
 
-use ese_format::record::{CodePage, Column, ColumnClass, ColumnType, ColumnValue, MultiValue, Record};
+use ese_format::record::{
+    CodePage, Column, ColumnClass, ColumnFlags, ColumnType, ColumnValue, MultiValue, Record,
+};
 
 use crate::structure::catalog::{CheckedIndex, CheckedTable};
 
@@ -13,7 +15,11 @@ const ALLOW_ALL_NULLS: u32 = 0x2;
 const ALLOW_FIRST_NULL: u32 = 0x4;
 const ALLOW_SOME_NULLS: u32 = 0x8;
 const NULLS_HIGH: u32 = 0x800;
+const CROSS_PRODUCT: u32 = 0x2000;
+const NESTED_TABLE: u32 = 0x8000;
 const DOT_NET_GUIDS: u32 = 0x2_0000;
+/// Maximum number of keys of one record to rebuild. A small record may have billions of combinations of values.
+const MAX_KEYS: usize = 1 << 12;
 
 /// Returns true if the keys of this index can be rebuilt from records that contain all of their own values.
 pub(crate) fn can_rebuild(table: &CheckedTable, index: &CheckedIndex) -> bool {
@@ -32,6 +38,21 @@ pub(crate) struct KeyScratch {
     several: Vec<Vec<u8>>,
 }
 
+/// A segment with the values of one record.
+struct SegmentValues<'a> {
+    column: &'a Column,
+    flags: u8,
+    values: Vec<&'a [u8]>,
+    /// Whether each value has an entry of its own. Otherwise, all entries contain the first value.
+    expands: bool,
+}
+
+impl SegmentValues<'_> {
+    fn choices(&self) -> usize {
+        if self.expands { self.values.len().max(1) } else { 1 }
+    }
+}
+
 /// Passes each key that a record should have in an index to `each`. There are none if the index excludes the record
 /// because of its nulls. Returns false if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
@@ -41,98 +62,139 @@ pub(crate) fn for_each_key(
     scratch: &mut KeyScratch,
     each: &mut dyn FnMut(&[u8]),
 ) -> bool {
-    let KeyScratch { key, several } = scratch;
-    key.clear();
-    several.clear();
-    let (mut first_null, mut any_null, mut all_null) = (false, false, true);
-    for (place, (flags, id)) in index.segments.iter().enumerate() {
+    if index.flags & CheckedIndex::MULTI_VALUED != 0 {
+        return for_each_combination(table, index, record, &mut scratch.several, each).is_some();
+    }
+    let mut key = KeyBuilder::new(index, &mut scratch.key);
+    for (flags, id) in &index.segments {
         let Some(column) = table.column(*id) else { return false };
-        let flip = if flags & DESCENDING != 0 { 0xff } else { 0 };
-        let Some(values) = values(record, column) else { return false };
-        let null = matches!(values, StoredValues::None);
-        first_null |= null && place == 0;
-        any_null |= null;
-        all_null &= null;
-        match values {
-            StoredValues::None => {
-                let byte = if index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 };
-                append_to_all(key, several, |key| key.push(byte ^ flip));
-            }
-            StoredValues::One(value) => {
-                append_to_all(key, several, |key| append_segment(column, value, index, flip, key));
-            }
-            StoredValues::Many(values) => {
-                if !several.is_empty() {
-                    return false;
-                }
-                several.extend(values.into_iter().map(|value| {
-                    let mut key = key.clone();
-                    append_segment(column, value, index, flip, &mut key);
-                    key
-                }));
-            }
-        }
+        let Some(value) = first_value(record, column) else { return false };
+        key.append(column, *flags, value);
     }
-    let allowed = if all_null {
-        index.flags & ALLOW_ALL_NULLS != 0
-    } else if first_null {
-        index.flags & ALLOW_FIRST_NULL != 0
-    } else {
-        !any_null || index.flags & ALLOW_SOME_NULLS != 0
-    };
-    if !allowed {
-        return true;
+    if key.finish() {
+        each(&scratch.key);
     }
-    if several.is_empty() {
-        key.truncate(index.max_key_len);
-        each(key);
-        return true;
-    }
-    several.iter_mut().for_each(|key| key.truncate(index.max_key_len));
-    // Equal values in one record share an entry.
-    several.sort();
-    several.dedup();
-    several.iter().for_each(|key| each(key));
     true
 }
 
-fn append_to_all(key: &mut Vec<u8>, several: &mut [Vec<u8>], append: impl Fn(&mut Vec<u8>)) {
-    if several.is_empty() {
-        append(key);
-    } else {
-        several.iter_mut().for_each(append);
+/// Like [`for_each_key`], for an index on multi-valued columns. By default, only the values of the first such column
+/// have entries of their own. A cross product has an entry for each combination of values. A nested table has an entry
+/// for the first values of all columns, for the second values, and so on.
+fn for_each_combination(
+    table: &CheckedTable,
+    index: &CheckedIndex,
+    record: &Record<'_>,
+    keys: &mut Vec<Vec<u8>>,
+    each: &mut dyn FnMut(&[u8]),
+) -> Option<()> {
+    let nested = index.flags & NESTED_TABLE != 0;
+    let expands_all = nested || index.flags & CROSS_PRODUCT != 0;
+    let mut expanded = false;
+    let mut segments = Vec::with_capacity(index.segments.len());
+    for (flags, id) in &index.segments {
+        let column = table.column(*id)?;
+        let multi = column.class() == ColumnClass::Tagged && column.flags.contains(ColumnFlags::MULTI_VALUED);
+        let expands = multi && (expands_all || !expanded);
+        expanded |= expands;
+        let values = if expands {
+            all_values(record, column)?
+        } else {
+            first_value(record, column)?.into_iter().collect()
+        };
+        segments.push(SegmentValues { column, flags: *flags, values, expands });
+    }
+    let mut counts = segments.iter().map(SegmentValues::choices);
+    let total = if nested { counts.max() } else { counts.try_fold(1, usize::checked_mul) };
+    let total = total.filter(|total| *total <= MAX_KEYS)?;
+    keys.clear();
+    for number in 0..total {
+        let mut bytes = Vec::new();
+        let mut key = KeyBuilder::new(index, &mut bytes);
+        let mut rest = number;
+        for segment in &segments {
+            let choice = match segment.expands {
+                false => 0,
+                true if nested => number,
+                true => rest % segment.choices(),
+            };
+            rest /= segment.choices();
+            key.append(segment.column, segment.flags, segment.values.get(choice).copied());
+        }
+        if key.finish() {
+            keys.push(bytes);
+        }
+    }
+    // Equal values in one record share an entry.
+    keys.sort();
+    keys.dedup();
+    keys.iter().for_each(|key| each(key));
+    Some(())
+}
+
+/// Builds one key, and applies the index's rules on nulls.
+struct KeyBuilder<'k> {
+    index: &'k CheckedIndex,
+    key: &'k mut Vec<u8>,
+    segments: usize,
+    nulls: usize,
+    first_is_null: bool,
+}
+
+impl KeyBuilder<'_> {
+    fn new<'k>(index: &'k CheckedIndex, key: &'k mut Vec<u8>) -> KeyBuilder<'k> {
+        key.clear();
+        KeyBuilder { index, key, segments: 0, nulls: 0, first_is_null: false }
+    }
+
+    fn append(&mut self, column: &Column, flags: u8, value: Option<&[u8]>) {
+        let flip = if flags & DESCENDING != 0 { 0xff } else { 0 };
+        match value {
+            Some(value) => append_segment(column, value, self.index, flip, self.key),
+            None => {
+                let byte = if self.index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 };
+                self.key.push(byte ^ flip);
+                self.nulls += 1;
+                self.first_is_null |= self.segments == 0;
+            }
+        }
+        self.segments += 1;
+    }
+
+    /// Truncates the key. Returns false if the index excludes it because of its nulls.
+    fn finish(self) -> bool {
+        self.key.truncate(self.index.max_key_len);
+        let needed = match self.nulls {
+            0 => return true,
+            nulls if nulls == self.segments => ALLOW_ALL_NULLS,
+            _ if self.first_is_null => ALLOW_FIRST_NULL,
+            _ => ALLOW_SOME_NULLS,
+        };
+        self.index.flags & needed != 0
     }
 }
 
-/// Values that a record stores for a column.
-enum StoredValues<'a> {
-    None,
-    One(&'a [u8]),
-    /// At least two values.
-    Many(Vec<&'a [u8]>),
+/// Returns the first value of a column, or null. Returns `None` if the record itself does not contain the value.
+fn first_value<'a>(record: &Record<'a>, column: &'a Column) -> Option<Option<&'a [u8]>> {
+    match record.get_or_default(column).ok()? {
+        ColumnValue::Null | ColumnValue::Absent => Some(None),
+        ColumnValue::Bytes(bytes) => Some(Some(bytes)),
+        ColumnValue::Multi(values) => values.first().map(inline).transpose(),
+        ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
+    }
 }
 
-/// Returns the values of a column, or `None` if the record itself does not contain all of them.
-fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<StoredValues<'a>> {
+/// Returns all values of a column, or `None` if the record itself does not contain all of them.
+fn all_values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Vec<&'a [u8]>> {
     match record.get_or_default(column).ok()? {
-        ColumnValue::Null | ColumnValue::Absent => Some(StoredValues::None),
-        ColumnValue::Bytes(bytes) => Some(StoredValues::One(bytes)),
-        ColumnValue::Multi(values) => {
-            let values: Option<Vec<&[u8]>> = values
-                .into_iter()
-                .map(|value| match value {
-                    MultiValue::Bytes(bytes) => Some(bytes),
-                    MultiValue::Compressed(_) | MultiValue::Separated(_) => None,
-                })
-                .collect();
-            let values = values?;
-            Some(match values.as_slice() {
-                [] => StoredValues::None,
-                [one] => StoredValues::One(one),
-                _ => StoredValues::Many(values),
-            })
-        }
-        ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
+        ColumnValue::Multi(values) => values.iter().map(inline).collect(),
+        _ => Some(first_value(record, column)?.into_iter().collect()),
+    }
+}
+
+fn inline<'a>(value: &MultiValue<'a>) -> Option<&'a [u8]> {
+    match value {
+        MultiValue::Bytes(bytes) => Some(bytes),
+        MultiValue::Compressed(_) | MultiValue::Separated(_) => None,
     }
 }
 

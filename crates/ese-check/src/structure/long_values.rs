@@ -319,7 +319,7 @@ impl ReferenceCounts {
 
 /// Calls `each` for each reference from a record to a long value.
 fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
-    for (_, _, value) in record.tagged_columns() {
+    for (_, value) in record.tagged_columns() {
         for_each_value_reference(&value, each);
     }
 }

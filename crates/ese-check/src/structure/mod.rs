@@ -31,7 +31,7 @@ use self::key_filter::KeyFilter;
 use self::leaf::{ParallelVisitor, WalkSummary};
 use self::leaf_workers::walk_parallel;
 use self::long_values::{LongValueCheck, LongValueReferences, ReferenceCounts};
-use self::page_map::{PageMap, TreeIndex};
+use self::page_map::{PageMap, PageUse, TreeIndex};
 use self::read_ahead::LeafReadAhead;
 use self::records::RowCheck;
 use self::space::{CheckedTree, check_partition, check_tree_space};
@@ -42,6 +42,7 @@ use crate::findings::finding::FindingKind;
 use crate::findings::tree_label::DATABASE;
 use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
 use crate::pages::database::ReadableDatabase;
+use crate::pages::page_status::PageCounts;
 use crate::pages::reader::VerifiedPageReader;
 use crate::pages::verified_pages::VerifiedPages;
 
@@ -93,15 +94,33 @@ struct StructureCheck<'a, 'd> {
     summary: StructureSummary,
 }
 
-/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `verified_pages` is
-/// present, adds each page that the walk reads.
+/// Result of walking all trees.
+pub(crate) struct CheckedStructure {
+    /// Counts of what the trees contain.
+    pub(crate) summary: StructureSummary,
+    map: PageMap,
+    trees: Vec<CheckedTree>,
+}
+
+impl CheckedStructure {
+    /// Reports damaged pages that are available as information, and corrects `counts`.
+    pub(crate) fn report_available_pages(&self, counts: &mut PageCounts, findings: &mut Findings) {
+        let owner = |page| match self.map.state(page)?.used {
+            PageUse::Available(tree) => Some(self.trees.get(tree.0 as usize)?.shape.label.clone()),
+            PageUse::None | PageUse::Tree(_) => None,
+        };
+        counts.count_leftovers(&findings.report_available_pages(owner));
+    }
+}
+
+/// Walks all trees and reports errors. If `verified_pages` is present, adds each page that the walk reads.
 pub(crate) fn check_structure(
     database: &ReadableDatabase,
     last_owned: u32,
     verified_pages: &mut Option<VerifiedPages>,
     findings: &mut Findings,
     progress: Option<&CheckProgressFn>,
-) -> StructureSummary {
+) -> CheckedStructure {
     let mut reader = VerifiedPageReader::new(database);
     *reader.verified_pages() = verified_pages.take();
     let mut check = StructureCheck {
@@ -147,7 +166,7 @@ pub(crate) fn check_structure(
         judged.report(check.findings);
     }
     *verified_pages = check.reader.verified_pages().take();
-    check.summary
+    CheckedStructure { summary: check.summary, map: check.map, trees: check.trees }
 }
 
 impl StructureCheck<'_, '_> {

@@ -1,7 +1,7 @@
 //! Checks one table's records against the column definitions in the catalog.
 
 use ese_format::page::Node;
-use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
+use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
 use crate::findings::Findings;
@@ -34,11 +34,8 @@ pub(crate) struct RowCheck<'t, 'k> {
 impl<'t, 'k> RowCheck<'t, 'k> {
     pub(crate) fn new(table: &'t CheckedTable, page_size: PageSize, keys: &'k KeyFilter) -> RowCheck<'t, 'k> {
         let highest = |last: ColumnId| {
-            let live = table.columns.iter().map(|column| column.id);
-            live.chain(table.deleted_columns.iter().copied())
-                .filter(|id| *id <= last)
-                .max()
-                .unwrap_or(ColumnId(0))
+            let live = table.columns().map(|column| column.id);
+            live.chain(table.deleted_columns()).filter(|id| *id <= last).max().unwrap_or(ColumnId(0))
         };
         RowCheck {
             table,
@@ -72,13 +69,16 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         if let Err(error) = record.validate() {
             return report(error.to_string());
         }
-        if record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable {
+        let known = self.table.columns_are_known();
+        if known
+            && (record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable)
+        {
             let (fixed, variable) = (record.last_fixed(), record.last_variable());
             report(format!(
                 "columns up to {fixed} and {variable} are stored, but the table has fewer columns"
             ));
         }
-        for column in self.table.columns.iter().take_while(|column| column.id <= ColumnId::LAST_VARIABLE) {
+        for column in self.table.columns().filter(|column| column.class() != ColumnClass::Tagged) {
             match record.get(column) {
                 Ok(value) => {
                     if let Some(what) = describe_problem(column, &value) {
@@ -88,12 +88,16 @@ impl<'t, 'k> RowCheck<'t, 'k> {
                 Err(error) => report(error.to_string()),
             }
         }
-        for (id, derived, value) in record.tagged_columns() {
-            let column = self.table.column(id).filter(|_| !derived);
+        for (id, value) in record.tagged_columns() {
+            let column = self.table.stored_column(id);
             match column.and_then(|column| describe_problem(column, &value)) {
                 Some(what) => report(what),
-                None if column.is_none() && !derived && !self.table.deleted_columns.contains(&id) => {
-                    report(format!("the table does not have column {id}"));
+                None if known
+                    && column.is_none()
+                    && self.table.deleted_columns().all(|deleted| deleted != id) =>
+                {
+                    let origin = if id.is_inherited() { "template of the " } else { "" };
+                    report(format!("the {origin}table does not have column {id}"));
                 }
                 None => {}
             }

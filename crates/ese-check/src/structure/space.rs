@@ -109,53 +109,89 @@ pub(crate) fn check_tree_space(
         );
     }
     let parent = entry.parent;
-    let (mut owned, mut available) = (Vec::new(), Vec::new());
-    if let (Some(owned_root), Some(available_root)) = (header.owned_root(), header.available_root()) {
-        for (root, what, extents) in
-            [(owned_root, "owned extents", &mut owned), (available_root, "available extents", &mut available)]
-        {
-            let space = space_shape(&shape, root, what);
-            let mut walker =
-                TreeWalker { reader, findings, claims: Some((map, index)), newest, read_ahead: None };
-            let summary = walk(&mut walker, &space, &mut |page, node, findings| match Extent::decode(
-                &node.key_to_vec(),
-                node.data,
-            ) {
-                Ok((extent, _)) => extents.push((page, extent)),
-                Err(fault) => {
-                    findings.add_structural(FindingKind::SpaceHeader, page, &space.label, fault.to_string());
-                }
-            });
-            entry.incomplete |= summary.incomplete;
-        }
-        for root in [owned_root, available_root] {
-            let Ok(image) = reader.get(root) else { continue };
-            match SplitReserve::decode(image.page().external_header()) {
-                Ok(reserve) => {
-                    available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)));
-                }
-                Err(fault) => {
-                    findings.add_structural(FindingKind::SpaceHeader, root, label, fault.to_string());
-                }
-            }
-        }
-    } else {
-        owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
+    let mut walker = TreeWalker { reader, findings, claims: Some((map, index)), newest, read_ahead: None };
+    let space = read_space(&mut walker, &shape, &header);
+    entry.incomplete |= space.incomplete;
+    for (page, extent) in space.owned {
+        claim_owned(findings, map, label, index, parent, page, extent);
+    }
+    for (page, extent) in space.available {
+        claim_available(findings, map, label, index, page, extent);
+    }
+}
+
+/// Extents of one tree, each with the page that lists it.
+#[derive(Default)]
+struct TreeSpace {
+    owned: Vec<(PageNumber, Extent)>,
+    available: Vec<(PageNumber, Extent)>,
+    /// Whether some pages of the space trees could not be read.
+    incomplete: bool,
+}
+
+/// Reads the extents of a tree with this space header.
+fn read_space(walker: &mut TreeWalker<'_, '_>, shape: &TreeShape, header: &SpaceHeader) -> TreeSpace {
+    let mut space = TreeSpace::default();
+    let (Some(owned_root), Some(available_root)) = (header.owned_root(), header.available_root()) else {
+        space.owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
         let bitmap = header.available_bitmap().unwrap_or(0);
-        for offset in 1..header.primary_pages.min(map.pages()) {
+        let pages = walker.claims.as_ref().map_or(walker.reader.database.file_pages, |(map, _)| map.pages());
+        for offset in 1..header.primary_pages.min(pages) {
             // Pages beyond the bitmap are free.
             let free = bitmap.checked_shr(offset - 1).is_none_or(|bits| bits & 1 == 1);
             if free {
-                available.push((shape.root, Extent::starting_at(shape.root.plus(offset), 1)));
+                space.available.push((shape.root, Extent::starting_at(shape.root.plus(offset), 1)));
+            }
+        }
+        return space;
+    };
+    for (root, what, extents) in [
+        (owned_root, "owned extents", &mut space.owned),
+        (available_root, "available extents", &mut space.available),
+    ] {
+        let tree = space_shape(shape, root, what);
+        let summary = walk(walker, &tree, &mut |page, node, findings| match Extent::decode(
+            &node.key_to_vec(),
+            node.data,
+        ) {
+            Ok((extent, _)) => extents.push((page, extent)),
+            Err(fault) => {
+                findings.add_structural(FindingKind::SpaceHeader, page, &tree.label, fault.to_string());
+            }
+        });
+        space.incomplete |= summary.incomplete;
+    }
+    for root in [owned_root, available_root] {
+        let Ok(image) = walker.reader.get(root) else { continue };
+        match SplitReserve::decode(image.page().external_header()) {
+            Ok(reserve) => {
+                let extents = reserve.extents.into_iter().flatten();
+                space.available.extend(extents.map(|extent| (root, extent)));
+            }
+            Err(fault) => {
+                walker.findings.add_structural(
+                    FindingKind::SpaceHeader,
+                    root,
+                    &shape.label,
+                    fault.to_string(),
+                );
             }
         }
     }
-    for (page, extent) in owned {
-        claim_owned(findings, map, label, index, parent, page, extent);
-    }
-    for (page, extent) in available {
-        claim_available(findings, map, label, index, page, extent);
-    }
+    space
+}
+
+/// Returns the available extents of a tree, sorted. Extents that cannot be read are omitted.
+pub(crate) fn available_extents(reader: &mut VerifiedPageReader<'_>, shape: &TreeShape) -> Vec<Extent> {
+    let Ok(image) = reader.get(shape.root) else { return Vec::new() };
+    let Ok(header) = SpaceHeader::decode(image.page().external_header()) else { return Vec::new() };
+    let mut unreported = Findings::new(&reader.database.path);
+    let newest = DbTime(u64::MAX);
+    let mut walker = TreeWalker { reader, findings: &mut unreported, claims: None, newest, read_ahead: None };
+    let space = read_space(&mut walker, shape, &header);
+    let mut available: Vec<Extent> = space.available.into_iter().map(|(_, extent)| extent).collect();
+    available.sort_by_key(|extent| extent.last);
+    available
 }
 
 fn describe(extent: Extent) -> String {

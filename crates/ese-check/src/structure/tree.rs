@@ -179,7 +179,8 @@ fn enter<V: NodeVisitor>(
     true
 }
 
-fn referrer(parent: Option<PageNumber>) -> String {
+/// Describes what refers to a page. Only the catalog refers to a page without a parent.
+pub(crate) fn referrer(parent: Option<PageNumber>) -> String {
     parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
 }
 

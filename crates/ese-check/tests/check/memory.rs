@@ -11,7 +11,7 @@ use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Tran
 pub struct MemoryDirectory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
-    /// Number of zero bytes after the contents.
+    /// Number of zero bytes after the contents, which are a hole.
     pub zeros: u64,
     /// Additional files, for checks of a whole directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
@@ -66,6 +66,10 @@ impl File for MemoryDirectory {
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().unwrap().len() as u64 + self.zeros)
+    }
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        let data = self.bytes.lock().unwrap().len() as u64;
+        Ok(if offset < data { offset } else { data + self.zeros })
     }
     fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
         unsupported()

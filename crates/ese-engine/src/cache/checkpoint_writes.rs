@@ -75,7 +75,7 @@ impl Cache {
         let attached = self.shared.file(file)?;
         let latest = attached.dirty_pages.lock().latest_change();
         if let Some(latest) = latest {
-            let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
+            let end = latest.next_byte();
             while attached.dirty_pages.lock().oldest_dirty().is_some_and(|first| first < end) {
                 self.writer().write_retained(&attached);
                 if self.flush_below(&attached, end)? == 0 {

@@ -4,8 +4,8 @@
 //! if and only if the session can see its row.
 //!
 //! Invariants: both catalogs, their indexes and `MSysObjids` change in the same transaction. Only one session per
-//! database can change definitions at a time. Not implemented: column changes, deleting and renaming, template
-//! tables.
+//! database can change definitions at a time. Not implemented: column changes, deleting and renaming, creation of
+//! template tables and derived tables.
 
 mod initial;
 mod read;

@@ -49,9 +49,16 @@ impl SystemTables {
         Ok(names)
     }
 
-    /// Returns the definition of a table from the catalog.
+    /// Returns the definition of a table from the catalog, including the columns that it inherits.
     pub fn schema(&self, view: &ReadView, table: TreeId) -> Result<Option<TableSchema>> {
-        Ok(assemble(self.rows(view, table)?).into_iter().next())
+        let schema = |table| Ok(assemble(self.rows(view, table)?).into_iter().next());
+        let Some(mut derived) = schema(table)? else { return Ok(None) };
+        let Some(name) = derived.template.clone() else { return Ok(Some(derived)) };
+        let template = self.find(view, &name)?.map(schema).transpose()?.flatten();
+        let catalog = self.trees.tree_at(CATALOG_ROOT)?;
+        let missing = || catalog.file.corrupt(catalog.root, Corruption::NoTemplate(name.clone()));
+        derived.inherit(&template.ok_or_else(missing)?);
+        Ok(Some(derived))
     }
 
     /// Returns the root page of a table's long-value tree.

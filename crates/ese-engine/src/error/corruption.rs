@@ -64,6 +64,8 @@ pub enum Corruption {
     // Pages.
     #[error(transparent)]
     Page(#[from] PageDefect),
+    #[error("a shrink removed it, but the log changes it")]
+    RemovedPage,
     #[error("in-memory page deltas cannot be decoded")]
     Deltas,
     #[error(transparent)]
@@ -109,6 +111,8 @@ pub enum Corruption {
     // Tables.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+    #[error("template table {0:?} is missing")]
+    NoTemplate(String),
     #[error("entry does not name a catalog row")]
     NoCatalogRow,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]
@@ -197,7 +201,7 @@ pub enum PageTimeMismatch {
 impl PageTimeMismatch {
     /// Returns the mismatch of a page whose time is `found` instead of `expected`.
     pub(crate) fn new(found: DbTime, expected: DbTime) -> PageTimeMismatch {
-        if found < expected {
+        if found < expected || found.is_unwritten() {
             PageTimeMismatch::Older { found, expected }
         } else {
             PageTimeMismatch::Newer { found, expected }

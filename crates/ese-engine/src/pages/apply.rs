@@ -170,12 +170,15 @@ pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -
     page.replace_data(line, &child_bytes(record)?).map_err(|_| PageMisfit::NoRoom)
 }
 
-/// Clears a page that is removed from its tree: removes all nodes and the prefix, and marks the page as empty.
+/// Clears a page that is removed from its tree: removes all nodes and the prefix, and marks the page as empty. A root
+/// keeps its external header, which is not a prefix.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     page.clear_nodes();
-    // This cannot fail: a shorter external header always fits.
-    let _ = page.set_external_header(&[]);
     let flags = page.as_page().flags();
+    if !flags.contains(PageFlags::ROOT) {
+        // This cannot fail: a shorter external header always fits.
+        let _ = page.set_external_header(&[]);
+    }
     page.set_flags(flags | PageFlags::EMPTY);
 }
 

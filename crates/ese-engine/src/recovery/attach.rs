@@ -110,7 +110,6 @@ impl Attacher {
                 record.signature,
                 self.log.signature,
             );
-            header.update = 0;
             header.state = DatabaseState::DirtyShutdown;
             header.database_id = u32::from(record.database.0);
             prepare_header(&mut header, position, &self.log.signature);
@@ -119,8 +118,7 @@ impl Attacher {
         self.open(record.database.0, &logged, record.signature, position, |_| false)
     }
 
-    /// Replays a change to a database's format version. ESE creates databases with update 0, and uses this record to
-    /// raise the update.
+    /// Replays a change to a database's format version.
     pub fn set_version(&self, record: &SetDbVersion) -> Result<()> {
         match self.core.file_in_log(record.database.0) {
             Some(database) => database.set_version(record.update, record.update_minor),

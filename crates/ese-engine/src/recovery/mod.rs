@@ -11,6 +11,7 @@
 //! checkpoint, and also replays the records that this recovery logged.
 
 mod attach;
+mod attachable_set;
 mod log_changes;
 mod log_recovery;
 mod recovery_set;

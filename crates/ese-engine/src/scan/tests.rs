@@ -482,3 +482,22 @@ fn the_scan_thread_stops_on_request() {
     instance.shutdown().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
 }
+
+#[test]
+fn a_scan_that_is_stopped_before_its_first_step_gives_up_its_turn() {
+    let (instance, first) = open(Arc::new(SimVfs::new()), 256, false);
+    let second = instance.create_database(Path::new("/db/second.edb"), &DatabaseOptions::default()).unwrap();
+    let throttle = MaintenanceThrottle::pausing(Duration::ZERO);
+    let options = ScanOptions { turn: Some(Arc::default()), throttle, ..ScanOptions::default() };
+    instance.start_maintenance(&first, options.clone()).unwrap();
+    instance.core().begin_backup().unwrap();
+    assert!(
+        first.scan.step().unwrap().is_some(),
+        "the scan has the turn, and waits for the end of the backup"
+    );
+    instance.stop_scan(&first);
+    instance.core().backup_running.store(false, Ordering::SeqCst);
+    instance.start_maintenance(&second, options).unwrap();
+    second.scan.step().unwrap();
+    assert_eq!(second.scan_progress().reads, 1);
+}

@@ -114,7 +114,7 @@ impl TableDefinition {
             }
             schema.density = density;
         }
-        let mut next = [1, ColumnId::FIRST_VARIABLE.0, ColumnId::FIRST_TAGGED.0];
+        let mut next = [1, ColumnId::FIRST_VARIABLE.number(), ColumnId::FIRST_TAGGED.number()];
         for column in &self.columns {
             check_name(&column.name, schema.columns.iter().map(|other| &*other.name))?;
             let column = column.column(&mut next)?;
@@ -143,8 +143,8 @@ impl ColumnDefinition {
         let sparse = self.kind.is_long() || self.flags.contains(ColumnFlags::MULTI_VALUED);
         let place = match self.kind.fixed_size() {
             _ if sparse => tagged,
-            Some(_) if *fixed <= ColumnId::LAST_FIXED.0 => fixed,
-            None if *variable <= ColumnId::LAST_VARIABLE.0 => variable,
+            Some(_) if *fixed <= ColumnId::LAST_FIXED.number() => fixed,
+            None if *variable <= ColumnId::LAST_VARIABLE.number() => variable,
             _ => tagged,
         };
         let size = match self.kind {

@@ -158,7 +158,7 @@ pub(crate) fn delete(
 ) -> Result<()> {
     let record = Record::new(before, state.tree.file.page_size);
     let mut dropped = Vec::new();
-    for (_, _, value) in record.tagged().map_err(|e| state.damaged(e))? {
+    for (_, value) in record.tagged().map_err(|e| state.damaged(e))? {
         dropped.extend(separated(&value));
     }
     session.statement(!state.indexes.is_empty() || !dropped.is_empty(), |session| {

@@ -43,6 +43,7 @@ struct RunningTask<P> {
     clean_pages: CleanPageWait,
     /// True until the pass performs its first step in this window.
     suspended: bool,
+    has_turn: bool,
 }
 
 impl<P: MaintenancePass> MaintenanceTask<P> {
@@ -79,6 +80,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
             saved: (visited, ran),
             clean_pages: CleanPageWait::default(),
             suspended: true,
+            has_turn: false,
         });
         self.host.stop.store(false, Ordering::Release);
         let mut progress = self.host.progress();
@@ -203,9 +205,11 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         if limits.waits_for_bulk_loads && services.bulk_loads.load(Ordering::SeqCst) > 0 {
             return Some(TURN_POLL_INTERVAL);
         }
-        let turn = task.schedule.turn.as_ref();
-        if turn.is_some_and(|turn| !turn.acquire(self.cache_id(), file.file_id)) {
-            return Some(TURN_POLL_INTERVAL);
+        if let Some(turn) = &task.schedule.turn {
+            task.has_turn = turn.acquire(self.cache_id(), file.file_id);
+            if !task.has_turn {
+                return Some(TURN_POLL_INTERVAL);
+            }
         }
         if services.backup_running.load(Ordering::Acquire) {
             return Some(TURN_POLL_INTERVAL);
@@ -239,11 +243,9 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
 
     /// Ends work in a window.
     fn suspend(&self, task: &mut RunningTask<P>) {
-        if std::mem::replace(&mut task.suspended, true) {
-            return;
-        }
+        // A task that waits for its first step may have the turn as well.
         self.release_turn(task);
-        if !task.pass.is_in_pass() {
+        if std::mem::replace(&mut task.suspended, true) || !task.pass.is_in_pass() {
             return;
         }
         // If this fails, the pass resumes from the state stored before.
@@ -284,8 +286,10 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         }
     }
 
-    fn release_turn(&self, task: &RunningTask<P>) {
-        if let Some(turn) = &task.schedule.turn {
+    fn release_turn(&self, task: &mut RunningTask<P>) {
+        if let Some(turn) = &task.schedule.turn
+            && std::mem::take(&mut task.has_turn)
+        {
             turn.release(self.cache_id(), self.host.file.file_id);
         }
     }

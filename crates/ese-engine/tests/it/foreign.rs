@@ -87,3 +87,42 @@ fn real_databases_are_read_and_changed() {
     }
     assert!(attached > 3 && changed > 0, "{attached} attached, {changed} changed");
 }
+
+/// Reads and changes a table that inherits columns and an index from a template.
+#[test]
+fn a_derived_table_is_read_and_changed() {
+    let disk = SimVfs::new();
+    let (vfs, path): (Arc<dyn Vfs>, _) = (Arc::new(disk.clone()), Path::new("/db/real.edb"));
+    vfs.create_directory(Path::new("/db")).unwrap();
+    vfs.create_directory(Path::new("/log")).unwrap();
+    disk.put(path, &testkit::samples::read("derived-table.edb"));
+    let cache = Cache::new(CacheOptions::new(1 << 20, PageSize::KIB_4, vfs.clock()));
+    let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
+    options.background = BackgroundThreads::None;
+    let instance = Instance::open(options).unwrap();
+    let db = instance.attach(path, 64).unwrap();
+    let mut s = instance.session();
+    let mut table = s.open_table(&db, "Folder_101").unwrap();
+    let [id, name, prop, own] = ["Id", "Name", "Prop", "Own"].map(|name| table.column(name).unwrap());
+    assert_ne!(prop, own, "both have the number 256");
+    table.set_index(Some("IxProp")).unwrap();
+    assert!(table.first(&mut s).unwrap());
+    let values = [id, name, prop, own].map(|column| table.get(&mut s, column).unwrap());
+    let text = Value::Text("n5".into());
+    assert_eq!(values, [Value::Long(5), text.clone(), Value::Long(95), Value::Long(5000)]);
+
+    s.begin().unwrap();
+    table.replace(&mut s, &[(prop, Value::Long(500)), (own, Value::Long(7))]).unwrap();
+    let row = [(id, Value::Long(6)), (name, text), (prop, Value::Long(-1)), (own, Value::Long(8))];
+    table.insert(&mut s, &row).unwrap();
+    s.commit(CommitMode::Lazy).unwrap();
+    assert!(table.first(&mut s).unwrap());
+    assert_eq!(table.get(&mut s, id).unwrap(), Value::Long(6));
+    assert!(table.last(&mut s).unwrap());
+    let changed = [id, prop, own].map(|column| table.get(&mut s, column).unwrap());
+    assert_eq!(changed, [Value::Long(5), Value::Long(500), Value::Long(7)]);
+    drop((table, s, db));
+    instance.shutdown().unwrap();
+    let report = check_database(&disk, path, &CheckOptions::default()).unwrap();
+    assert!(report.is_sound(), "{:#?}", report.errors().collect::<Vec<_>>());
+}

@@ -21,6 +21,7 @@ mod laid_out;
 mod log_set;
 mod maintained;
 mod opened;
+mod record_effects;
 mod recovered;
 mod recovered_in_place;
 mod recovery_set;

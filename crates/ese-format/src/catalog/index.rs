@@ -3,11 +3,13 @@
 //! ```text
 //!  key segments (KeyFldIDs)   { u8 flags, u8 0, u16 column } per segment      0x40 descending
 //!  conditions                 same                                            0x20 the column must be null
+//!  both                                                                       0x80 column of a template table
 //!  files before update 7      i16 column per segment, negative = descending
 //! ```
 
+use super::table::TableSchema;
 use crate::key::{DEFAULT_MAX_KEY_LEN, IndexFlags, KeyLimits};
-use crate::record::ColumnId;
+use crate::record::{ColumnFlags, ColumnId};
 use crate::{PageNumber, TreeId};
 
 /// One column of an index key.
@@ -86,7 +88,7 @@ pub struct Index {
 impl Index {
     /// Creates an index with the default locale, a density of 80, and no conditions.
     pub fn new(name: &str, tree: TreeId, root: PageNumber, flags: IndexFlags, columns: &[u16]) -> Index {
-        let segment = |id: &u16| KeySegment { column: ColumnId(*id), descending: false };
+        let segment = |id: &u16| KeySegment { column: (*id).into(), descending: false };
         Index {
             name: name.to_owned(),
             tree,
@@ -124,27 +126,34 @@ impl Index {
 
 const DESCENDING: u8 = 0x40;
 const MUST_BE_NULL: u8 = 0x20;
+const TEMPLATE_COLUMN: u8 = 0x80;
 
-/// Decodes the flags and column of each segment. Returns `None` if the bytes are not a whole number of segments.
+/// Decodes the flags and column of each segment. Returns `None` if the bytes are not a whole number of segments. The
+/// columns of a template are decoded as inherited, even in the indexes of the template itself.
 fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     if flags.contains(IndexFlags::EXTENDED_SEGMENTS) {
         let (segments, []) = bytes.as_chunks::<4>() else { return None };
-        let segment = |&[flags, _, low, high]: &[u8; 4]| (flags, ColumnId(u16::from_le_bytes([low, high])));
+        let segment = |&[flags, _, low, high]: &[u8; 4]| {
+            let id = ColumnId::from(u16::from_le_bytes([low, high]));
+            (flags, if flags & TEMPLATE_COLUMN != 0 { id.inherited() } else { id })
+        };
         return Some(segments.iter().map(segment).collect());
     }
     let (segments, []) = bytes.as_chunks::<2>() else { return None };
     let segment = |bytes: &[u8; 2]| {
         let id = i16::from_le_bytes(*bytes);
-        (if id < 0 { DESCENDING } else { 0 }, ColumnId(id.unsigned_abs()))
+        (if id < 0 { DESCENDING } else { 0 }, id.unsigned_abs().into())
     };
     Some(segments.iter().map(segment).collect())
 }
 
-fn encode(segments: impl Iterator<Item = (u8, ColumnId)>) -> Vec<u8> {
+fn encode(segments: impl Iterator<Item = (u8, ColumnId)>, table: &TableSchema) -> Vec<u8> {
     segments
-        .flat_map(|(flags, column)| {
-            let [low, high] = column.0.to_le_bytes();
-            [flags, 0, low, high]
+        .flat_map(|(flags, id)| {
+            let column = table.column(id);
+            let of_template = column.is_some_and(|column| column.flags.contains(ColumnFlags::TEMPLATE));
+            let [low, high] = id.number().to_le_bytes();
+            [if of_template { flags | TEMPLATE_COLUMN } else { flags }, 0, low, high]
         })
         .collect()
 }
@@ -159,10 +168,9 @@ impl KeySegment {
         )
     }
 
-    pub(super) fn encode_all(segments: &[KeySegment]) -> Vec<u8> {
-        encode(
-            segments.iter().map(|segment| (if segment.descending { DESCENDING } else { 0 }, segment.column)),
-        )
+    pub(super) fn encode_all(segments: &[KeySegment], table: &TableSchema) -> Vec<u8> {
+        let flags = |segment: &KeySegment| if segment.descending { DESCENDING } else { 0 };
+        encode(segments.iter().map(|segment| (flags(segment), segment.column)), table)
     }
 }
 
@@ -175,7 +183,8 @@ impl IndexCondition {
         )
     }
 
-    pub(super) fn encode_all(conditions: &[IndexCondition]) -> Vec<u8> {
-        encode(conditions.iter().map(|one| (if one.must_be_null { MUST_BE_NULL } else { 0 }, one.column)))
+    pub(super) fn encode_all(conditions: &[IndexCondition], table: &TableSchema) -> Vec<u8> {
+        let flags = |one: &IndexCondition| if one.must_be_null { MUST_BE_NULL } else { 0 };
+        encode(conditions.iter().map(|one| (flags(one), one.column)), table)
     }
 }

@@ -179,7 +179,7 @@ impl CatalogRow {
     /// Encodes the row as a record.
     pub fn encode(&self, size: PageSize) -> Result<Vec<u8>, RecordError> {
         let mut record = RecordBuilder::new(catalog_columns(), size);
-        let mut set = |id: u16, bytes: &[u8]| record.set(ColumnId(id), Some(bytes));
+        let mut set = |id: u32, bytes: &[u8]| record.set(ColumnId(id), Some(bytes));
         set(1, &self.table.0.to_le_bytes())?;
         set(2, &self.kind.code().to_le_bytes())?;
         set(3, &self.id.to_le_bytes())?;
@@ -253,7 +253,7 @@ struct CatalogColumns<'a> {
 }
 
 impl CatalogColumns<'_> {
-    fn bytes(&self, id: u16) -> Result<Option<Vec<u8>>, CatalogError> {
+    fn bytes(&self, id: u32) -> Result<Option<Vec<u8>>, CatalogError> {
         match catalog_columns().iter().find(|column| column.id == ColumnId(id)) {
             Some(column) => self.value(column),
             None => Ok(None),
@@ -268,11 +268,11 @@ impl CatalogColumns<'_> {
         })
     }
 
-    fn array<const N: usize>(&self, id: u16) -> Result<Option<[u8; N]>, CatalogError> {
+    fn array<const N: usize>(&self, id: u32) -> Result<Option<[u8; N]>, CatalogError> {
         Ok(self.bytes(id)?.and_then(|bytes| bytes.try_into().ok()))
     }
 
-    fn required<const N: usize>(&self, id: u16) -> Result<[u8; N], CatalogError> {
+    fn required<const N: usize>(&self, id: u32) -> Result<[u8; N], CatalogError> {
         self.array(id)?.ok_or(CatalogError::Missing(ColumnId(id)))
     }
 }

@@ -16,6 +16,7 @@ use super::system::{
 use super::table::{TableFlags, TableSchema};
 use crate::PageNumber;
 use crate::key::IndexFlags;
+use crate::record::ColumnId;
 
 /// Returns the schemas of the four system tables of a new database.
 pub fn system_tables() -> Vec<TableSchema> {
@@ -28,7 +29,8 @@ pub fn system_tables() -> Vec<TableSchema> {
     let table =
         |name: &str, tree, root, flags| TableSchema { flags, ..TableSchema::new(name, tree, page(root)) };
     let fixed = TableFlags::SYSTEM | TableFlags::FIXED_SCHEMA;
-    let own_columns = || catalog_columns().iter().filter(|column| column.id.0 != 13).cloned().collect();
+    let own_columns =
+        || catalog_columns().iter().filter(|column| column.id != ColumnId(13)).cloned().collect();
 
     let mut objects = table("MSysObjects", CATALOG, 4, fixed);
     objects.initial_pages = 20;

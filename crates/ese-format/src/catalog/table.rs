@@ -1,6 +1,6 @@
 //! Schemas of tables, assembled from catalog rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::index::{Index, IndexCondition, IndexLocale, KeySegment};
 use super::row::{CatalogRow, RowKind, extra};
@@ -50,7 +50,7 @@ pub struct TableSchema {
     pub chunk_size: Option<u32>,
     /// Minimum length at which a long value is stored in the long-value tree, if it is not the default.
     pub separate_from: Option<u32>,
-    /// Table from which this table inherits columns and indexes, which are not listed here.
+    /// Table from which this table inherits columns ([`TableSchema::inherit`]) and indexes.
     pub template: Option<String>,
     /// Growth hints, in their stored form.
     pub space_hints: Option<Vec<u8>>,
@@ -121,6 +121,16 @@ impl TableSchema {
         own.map_or(long_value::chunk_size(size), |own| own as usize)
     }
 
+    /// Adds the columns of the template table. The catalog lists them only for the template itself.
+    pub fn inherit(&mut self, template: &TableSchema) {
+        let inherited =
+            template.columns.iter().map(|column| Column { id: column.id.inherited(), ..column.clone() });
+        self.columns.extend(inherited);
+        self.deleted_columns.extend(template.deleted_columns.iter().map(|id| id.inherited()));
+        self.columns.sort_by_key(|column| column.id);
+        self.columns.dedup_by_key(|column| column.id);
+    }
+
     /// Returns the catalog rows of this table, sorted by key.
     pub fn rows(&self) -> Vec<CatalogRow> {
         let mut rows = vec![self.table_row()];
@@ -150,7 +160,7 @@ impl TableSchema {
 
     /// Returns the row that describes a column.
     pub(super) fn column_row(&self, column: &Column) -> CatalogRow {
-        let id = column.id.0.into();
+        let id = column.id.number().into();
         let mut row = CatalogRow::new(self.tree, RowKind::Column, id, column.kind.code(), &column.name);
         row.space = column.size;
         row.flags = column.flags.bits();
@@ -173,10 +183,10 @@ impl TableSchema {
         row.pages_or_locale = index.locale.lcid;
         row.map_flags = index.locale.map_flags;
         row.key_most = index.key_most;
-        put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments)));
+        put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments, self)));
         put(&mut row, extra::SEGMENT_LIMIT, index.segment_limit.map(|limit| limit.to_le_bytes().to_vec()));
         let conditions =
-            (!index.conditions.is_empty()).then(|| IndexCondition::encode_all(&index.conditions));
+            (!index.conditions.is_empty()).then(|| IndexCondition::encode_all(&index.conditions, self));
         put(&mut row, extra::CONDITIONS, conditions);
         put(&mut row, extra::TUPLE_LIMITS, index.tuple_limits.clone());
         put(&mut row, extra::SORT_VERSION, index.locale.version.clone());
@@ -207,7 +217,8 @@ fn put(row: &mut CatalogRow, column: ColumnId, value: Option<Vec<u8>>) {
     }
 }
 
-/// Assembles the tables described by catalog rows, sorted by tree id.
+/// Assembles the tables described by catalog rows, sorted by tree id. Derived tables have the columns of their template
+/// if the rows also describe the template.
 ///
 /// Ignores rows that belong to a table without a table row, rows of unknown kinds, and rows with invalid numbers.
 pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> {
@@ -215,7 +226,17 @@ pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> 
     for row in rows {
         by_table.entry(row.table).or_default().push(row);
     }
-    by_table.into_values().filter_map(assemble_table).collect()
+    let mut tables: Vec<TableSchema> = by_table.into_values().filter_map(assemble_table).collect();
+    let templates = tables.iter().filter(|table| table.flags.contains(TableFlags::TEMPLATE));
+    let templates: HashMap<String, TableSchema> =
+        templates.map(|table| (table.name.to_ascii_lowercase(), table.clone())).collect();
+    for table in &mut tables {
+        let name = table.template.as_ref().map(|name| name.to_ascii_lowercase());
+        if let Some(template) = name.and_then(|name| templates.get(&name)) {
+            table.inherit(template);
+        }
+    }
+    tables
 }
 
 fn assemble_table(rows: Vec<CatalogRow>) -> Option<TableSchema> {
@@ -226,8 +247,8 @@ fn assemble_table(rows: Vec<CatalogRow>) -> Option<TableSchema> {
     table.density = row.space;
     table.chunk_size = row.chunk_size;
     table.separate_from = row.extra.get(&extra::SEPARATE_LONG_VALUES).and_then(|bytes| four(bytes));
-    table.template =
-        row.extra.get(&extra::TEMPLATE_TABLE).and_then(|name| CodePage::WESTERN.decode(name).ok());
+    let template = row.extra.get(&extra::TEMPLATE_TABLE).filter(|name| !name.is_empty());
+    table.template = template.and_then(|name| CodePage::WESTERN.decode(name).ok());
     table.space_hints = row.extra.get(&extra::SPACE_HINTS).cloned();
     table.long_value_space_hints = row.extra.get(&extra::LONG_VALUE_SPACE_HINTS).cloned();
     for row in &rows {
@@ -235,11 +256,11 @@ fn assemble_table(rows: Vec<CatalogRow>) -> Option<TableSchema> {
             RowKind::Column => match column(row) {
                 Some(column) => table.columns.push(column),
                 None if row.root_or_type == 0 => {
-                    table.deleted_columns.extend(u16::try_from(row.id).map(ColumnId));
+                    table.deleted_columns.extend(u16::try_from(row.id).map(ColumnId::from));
                 }
                 None => {}
             },
-            RowKind::Index => table.indexes.extend(index(row)),
+            RowKind::Index => table.indexes.extend(index(row, table.template.is_some())),
             RowKind::LongValues => {
                 table.long_values = PageNumber::new(row.root_or_type).map(|root| (TreeId(row.id), root));
             }
@@ -261,7 +282,7 @@ fn four(bytes: &[u8]) -> Option<u32> {
 }
 
 fn column(row: &CatalogRow) -> Option<Column> {
-    let id = ColumnId(u16::try_from(row.id).ok().filter(|id| *id > 0)?);
+    let id = ColumnId::from(u16::try_from(row.id).ok().filter(|id| *id > 0)?);
     let kind = ColumnType::from_code(row.root_or_type)?;
     Some(Column {
         id,
@@ -278,10 +299,10 @@ fn column(row: &CatalogRow) -> Option<Column> {
     })
 }
 
-fn index(row: &CatalogRow) -> Option<Index> {
+fn index(row: &CatalogRow, derived: bool) -> Option<Index> {
     let flags = IndexFlags::from_bits_retain(row.flags);
     let value = |id| row.extra.get(&id);
-    Some(Index {
+    let mut index = Index {
         name: row.name.clone(),
         tree: TreeId(row.id),
         root: PageNumber::new(row.root_or_type)?,
@@ -303,5 +324,11 @@ fn index(row: &CatalogRow) -> Option<Index> {
         },
         tuple_limits: value(extra::TUPLE_LIMITS).cloned(),
         space_hints: value(extra::SPACE_HINTS).cloned(),
-    })
+    };
+    if !derived {
+        let segments = index.segments.iter_mut().map(|segment| &mut segment.column);
+        let conditions = index.conditions.iter_mut().map(|condition| &mut condition.column);
+        segments.chain(conditions).for_each(|column| *column = column.own());
+    }
+    Some(index)
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType};
+use crate::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 use crate::{PageNumber, PageSize, TreeId};
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -118,6 +118,43 @@ fn tables_are_assembled_from_catalog_rows_ignoring_stray_rows() {
     rows.reverse();
     table.deleted_columns = vec![ColumnId(2)];
     assert_eq!(assemble(rows), [table]);
+}
+
+#[test]
+fn a_derived_table_has_the_columns_of_its_template() {
+    let column = |id, name, flags| Column { flags, ..Column::new(id, name, ColumnType::Long, 4) };
+    let mut template = table(8, 31);
+    template.name = "Template".to_owned();
+    template.flags = TableFlags::TEMPLATE;
+    template.columns =
+        [(1, "Id"), (256, "Prop")].map(|(id, name)| column(id, name, ColumnFlags::TEMPLATE)).to_vec();
+    layout_fixed_columns(&mut template.columns);
+    let index = |tree, columns| {
+        Index::new("ix", TreeId(tree), PageNumber::fixed(40), IndexFlags::DEFAULT_SECONDARY, columns)
+    };
+    template.indexes = vec![index(9, &[1, 256])];
+    let mut derived = table(10, 50);
+    derived.flags = TableFlags::DERIVED;
+    derived.template = Some("TEMPLATE".to_owned());
+    derived.columns = vec![column(256, "Own", ColumnFlags::empty())];
+    derived.inherit(&template);
+    let names: Vec<&str> = derived.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["Id", "Prop", "Own"]);
+    let inherited = ColumnId(256).inherited();
+    derived.indexes = vec![index(11, &[1, 256])];
+    derived.indexes[0].segments[1].column = inherited;
+    derived.indexes[0].conditions = vec![IndexCondition { column: inherited, must_be_null: false }];
+    assert_eq!(derived.column(inherited).unwrap().name, "Prop");
+    assert_eq!(derived.column(ColumnId(256)).unwrap().name, "Own");
+
+    // The catalog lists inherited columns only for the template, and marks them in both indexes.
+    let own = derived.rows().into_iter().filter(|row| row.kind != RowKind::Column || row.name == "Own");
+    let rows: Vec<CatalogRow> = template.rows().into_iter().chain(own).collect();
+    let segments = |row: &&CatalogRow| row.extra.get(&extra::KEY_SEGMENTS).cloned();
+    let segments: Vec<Vec<u8>> = rows.iter().filter_map(|row| segments(&row)).collect();
+    let marked = vec![0x80, 0, 1, 0, 0x80, 0, 0, 1];
+    assert_eq!(segments, [marked.clone(), marked]);
+    assert_eq!(assemble(rows), [template, derived]);
 }
 
 proptest! {

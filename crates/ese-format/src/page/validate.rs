@@ -4,7 +4,7 @@
 //! checksums, key order, or anything that requires another page.
 
 use super::{NodeFlags, Page, PageFlags, TAG_LEN};
-use crate::{DbTime, PageSize};
+use crate::PageSize;
 
 /// The first error found in a page's structure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,9 +34,6 @@ pub enum PageError {
     Data { tag: usize, len: usize },
 }
 
-/// Special dbtimes. Pages that were removed by a shrink or reverted have one of these dbtimes and no lines.
-const SPECIAL_TIMES: std::ops::RangeInclusive<u64> = u64::MAX - 3..=u64::MAX - 2;
-
 /// Checks the structure of a page, which must not be all zeros.
 pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if page.len() != size.bytes() {
@@ -47,10 +44,9 @@ pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if flags.contains(PageFlags::INDEX | PageFlags::LONG_VALUE) {
         return Err(PageError::Flags { flags: flags.bits() });
     }
-    let DbTime(time) = page.db_time();
     let tags = page.tag_count();
     let may_lack_lines =
-        flags.intersects(PageFlags::EMPTY | PageFlags::PRE_INIT) || SPECIAL_TIMES.contains(&time);
+        flags.intersects(PageFlags::EMPTY | PageFlags::PRE_INIT) || page.db_time().is_unwritten();
     if tags * TAG_LEN > page.data_len() || tags < page.first_node_tag() && !(tags == 0 && may_lack_lines) {
         return Err(PageError::TagCount { tags });
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::tagged::{self, NewEntry, header};
 use super::{
     CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, NO_VARIABLE,
-    Record, RecordError, SKELETON_LEN,
+    Record, RecordError, SKELETON_LEN, variable_index,
 };
 use crate::PageSize;
 use crate::long_value::LongValueId;
@@ -44,8 +44,8 @@ pub struct RecordBuilder<'t> {
     null_bits: SmallVec<[u8; 8]>,
     /// Values of the variable columns, starting with column 128.
     variable: SmallVec<[Option<Cow<'t, [u8]>>; 4]>,
-    /// Tagged columns, sorted by (not inherited, number), which is the storage order.
-    tagged: SmallVec<[((bool, ColumnId), NewEntry<'t>); 4]>,
+    /// Tagged columns, sorted by id, which is the storage order.
+    tagged: SmallVec<[(ColumnId, NewEntry<'t>); 4]>,
 }
 
 impl<'t> RecordBuilder<'t> {
@@ -75,14 +75,13 @@ impl<'t> RecordBuilder<'t> {
         builder.null_bits = bits.into();
         builder.fixed = record.bytes().get(SKELETON_LEN..end).unwrap_or_default().into();
         for index in 0..record.variable_count() {
-            let id = ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16);
-            builder.variable.push(match record.variable(id)? {
+            builder.variable.push(match record.variable(variable_id(index))? {
                 ColumnValue::Bytes(bytes) => Some(bytes.into()),
                 _ => None,
             });
         }
         for entry in record.tagged_entries()? {
-            builder.put((!entry.derived, entry.id), NewEntry::new(entry.header, entry.payload));
+            builder.put(entry.id, NewEntry::new(entry.header, entry.payload));
         }
         Ok(builder)
     }
@@ -123,15 +122,13 @@ impl<'t> RecordBuilder<'t> {
                 }
             }
             ColumnClass::Tagged => {
-                let long = long_bit(column);
+                let (id, long) = (column.tagged_id(), long_bit(column));
                 match value {
-                    Some(value) => self.put((true, id), NewEntry::new(long, value)),
+                    Some(value) => self.put(id, NewEntry::new(long, value)),
                     // A null must be stored only if the column has a default, because an absent column takes its
                     // default value.
-                    None if column.default.is_some() => {
-                        self.put((true, id), NewEntry::new(header::NULL, &[][..]));
-                    }
-                    None => self.tagged.retain(|(place, _)| *place != (true, id)),
+                    None if column.default.is_some() => self.put(id, NewEntry::new(header::NULL, &[][..])),
+                    None => self.tagged.retain(|(stored, _)| *stored != id),
                 }
             }
         }
@@ -141,7 +138,7 @@ impl<'t> RecordBuilder<'t> {
     /// Sets a long column to a reference to a value in the long-value tree.
     pub fn set_separated(&mut self, id: ColumnId, value: LongValueId) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
-        self.put((true, id), NewEntry::separated(long_bit(column), value));
+        self.put(column.tagged_id(), NewEntry::separated(long_bit(column), value));
         Ok(())
     }
 
@@ -149,7 +146,7 @@ impl<'t> RecordBuilder<'t> {
     pub fn set_compressed(&mut self, id: ColumnId, compressed: &[u8]) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
         let header = long_bit(column) | header::COMPRESSED;
-        self.put((true, id), NewEntry::new(header, compressed.to_vec()));
+        self.put(column.tagged_id(), NewEntry::new(header, compressed.to_vec()));
         Ok(())
     }
 
@@ -176,7 +173,7 @@ impl<'t> RecordBuilder<'t> {
             }
         }
         let entry = NewEntry::multi(values, long).ok_or(RecordError::WrongForm(id))?;
-        self.put((true, id), entry);
+        self.put(column.tagged_id(), entry);
         Ok(())
     }
 
@@ -186,8 +183,8 @@ impl<'t> RecordBuilder<'t> {
         let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
         let plain =
             |entry: &NewEntry<'_>| entry.header & header::LONG_VALUE != 0 && entry.header & others == 0;
-        let own = self.tagged.iter().filter(|((own, _), entry)| *own && plain(entry));
-        own.map(|((_, id), entry)| (*id, entry.payload.len())).collect()
+        let plain = self.tagged.iter().filter(|(_, entry)| plain(entry));
+        plain.map(|(id, entry)| (*id, entry.payload.len())).collect()
     }
 
     /// Builds the record.
@@ -202,7 +199,7 @@ impl<'t> RecordBuilder<'t> {
     /// Builds the record into `record`, replacing its contents and reusing its memory. See [`RecordBuilder::build`].
     pub fn build_into(&self, record: &mut Vec<u8>) -> Result<(), RecordError> {
         for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
-            if column.default.is_none() && !self.has(column.id) {
+            if column.default.is_none() && !self.has(column) {
                 return Err(RecordError::NullNotAllowed(column.id));
             }
         }
@@ -228,7 +225,7 @@ impl<'t> RecordBuilder<'t> {
             record.extend_from_slice(&(raw | null).to_le_bytes());
         }
         self.variable.iter().flatten().for_each(|value| record.extend_from_slice(value));
-        let entries = self.tagged.iter().map(|((own, id), entry)| (*id, !own, entry));
+        let entries = self.tagged.iter().map(|(id, entry)| (*id, entry));
         let start = record.len();
         tagged::encode(entries, self.large, record).ok_or(too_big(start + tagged_len))?;
         if record.len() > self.limit {
@@ -252,16 +249,17 @@ impl<'t> RecordBuilder<'t> {
         })
     }
 
-    fn put(&mut self, place: (bool, ColumnId), entry: NewEntry<'t>) {
-        let at = self.tagged.partition_point(|(other, _)| *other < place);
-        match self.tagged.get_mut(at).filter(|(other, _)| *other == place) {
+    fn put(&mut self, id: ColumnId, entry: NewEntry<'t>) {
+        let at = self.tagged.partition_point(|(other, _)| *other < id);
+        match self.tagged.get_mut(at).filter(|(other, _)| *other == id) {
             Some((_, there)) => *there = entry,
-            None => self.tagged.insert(at, (place, entry)),
+            None => self.tagged.insert(at, (id, entry)),
         }
     }
 
     /// Returns true if the column has a non-null value.
-    fn has(&self, id: ColumnId) -> bool {
+    fn has(&self, column: &Column) -> bool {
+        let id = column.id;
         match id.class() {
             ColumnClass::Fixed => {
                 let bit = usize::from(id.low_byte()).saturating_sub(1);
@@ -270,7 +268,7 @@ impl<'t> RecordBuilder<'t> {
             }
             ColumnClass::Variable => self.variable.get(variable_index(id)).is_some_and(Option::is_some),
             ColumnClass::Tagged => {
-                let found = self.tagged.iter().find(|(place, _)| *place == (true, id));
+                let found = self.tagged.iter().find(|(stored, _)| *stored == column.tagged_id());
                 found.is_some_and(|(_, entry)| entry.header & header::NULL == 0)
             }
         }
@@ -278,7 +276,7 @@ impl<'t> RecordBuilder<'t> {
 
     fn set_fixed(&mut self, column: &Column, value: Option<&[u8]>) -> Result<(), RecordError> {
         let next = u16::from(self.last_fixed) + 1;
-        let first = self.columns.partition_point(|column| column.id.0 < next);
+        let first = self.columns.partition_point(|column| column.id < next.into());
         let after = self.columns.partition_point(|other| other.id < column.id);
         let lower = self.columns.get(first..after).unwrap_or_default();
         // Sizes come from the catalog, which may be damaged. The record must not be too long for its own offsets.
@@ -328,14 +326,14 @@ impl<'t> RecordBuilder<'t> {
 
     fn grow_variable(&mut self, id: ColumnId) {
         for index in self.variable.len()..=variable_index(id) {
-            let column = self.column(ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16));
+            let column = self.column(variable_id(index));
             self.variable.push(column.ok().and_then(|column| column.default.as_deref()).map(Cow::Borrowed));
         }
     }
 }
 
-fn variable_index(id: ColumnId) -> usize {
-    usize::from(id.0.saturating_sub(ColumnId::FIRST_VARIABLE.0))
+fn variable_id(index: usize) -> ColumnId {
+    ColumnId::from(ColumnId::FIRST_VARIABLE.number() + index as u16)
 }
 
 fn long_bit(column: &Column) -> u8 {

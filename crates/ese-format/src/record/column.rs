@@ -1,11 +1,17 @@
 //! Definition of a column: number, type, length, flags, default, and offset in the record.
 
+use std::cmp::Ordering;
 use std::fmt;
 
-/// A column number within a table. Its range determines the column's storage class. ESE: `FID`.
+/// A column number within a table. Its range determines the column's storage class. ESE: `COLUMNID`.
+///
+/// The fixed and variable columns of a derived table continue the numbers of its template. Tagged columns have numbers
+/// of their own, so the id of a tagged column also states whether it is inherited ([`ColumnId::inherited`]). Ids sort in
+/// the order in which records store columns: inherited tagged columns come before the table's own.
+#[doc(alias = "COLUMNID")]
 #[doc(alias = "FID")]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ColumnId(pub u16);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ColumnId(pub u32);
 
 /// Storage class of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +34,34 @@ impl ColumnId {
     /// First column number in the tagged class.
     pub const FIRST_TAGGED: ColumnId = ColumnId(256);
 
+    const INHERITED: u32 = 1 << 31;
+
+    /// Returns the id under which a derived table inherits this column of its template.
+    pub const fn inherited(self) -> ColumnId {
+        match self.class() {
+            ColumnClass::Tagged => ColumnId(self.0 | ColumnId::INHERITED),
+            ColumnClass::Fixed | ColumnClass::Variable => self,
+        }
+    }
+
+    /// Returns the id that the column has in the table that defines it.
+    pub const fn own(self) -> ColumnId {
+        ColumnId(self.0 & !ColumnId::INHERITED)
+    }
+
+    /// Returns true if this is the id of an inherited tagged column.
+    pub const fn is_inherited(self) -> bool {
+        self.0 & ColumnId::INHERITED != 0
+    }
+
+    /// Returns the stored number of the column. ESE: `FID`.
+    pub const fn number(self) -> u16 {
+        self.0 as u16
+    }
+
     /// Returns the storage class for this number.
     pub const fn class(self) -> ColumnClass {
-        match self.0 {
+        match self.own().0 {
             0..=127 => ColumnClass::Fixed,
             128..=255 => ColumnClass::Variable,
             _ => ColumnClass::Tagged,
@@ -43,15 +74,34 @@ impl ColumnId {
     }
 }
 
+impl From<u16> for ColumnId {
+    fn from(number: u16) -> ColumnId {
+        ColumnId(number.into())
+    }
+}
+
+impl Ord for ColumnId {
+    fn cmp(&self, other: &ColumnId) -> Ordering {
+        let place = |id: &ColumnId| (id.class() as u8, !id.is_inherited(), id.own().0);
+        place(self).cmp(&place(other))
+    }
+}
+
+impl PartialOrd for ColumnId {
+    fn partial_cmp(&self, other: &ColumnId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Debug for ColumnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{}", self.0)
+        write!(f, "{}{}", if self.is_inherited() { "inherited c" } else { "c" }, self.own().0)
     }
 }
 
 impl fmt::Display for ColumnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.own().0.fmt(f)
     }
 }
 
@@ -178,7 +228,8 @@ bitflags::bitflags! {
         const FINALIZE = 0x40;
         /// A callback provides the default value.
         const USER_DEFINED_DEFAULT = 0x80;
-        /// The column belongs to a template table; used only in old databases.
+        /// The column belongs to a template table. Template columns of the oldest databases lack this flag, and records
+        /// of derived tables do not mark the values of such columns as inherited.
         const TEMPLATE = 0x100;
         /// The record is deleted when the escrow value reaches zero.
         const DELETE_ON_ZERO = 0x200;
@@ -235,7 +286,7 @@ impl Column {
     /// Creates a column without a default. [`layout_fixed_columns`] sets the offsets of fixed columns.
     pub fn new(id: u16, name: &str, kind: ColumnType, size: u32) -> Column {
         Column {
-            id: ColumnId(id),
+            id: id.into(),
             name: name.to_owned(),
             kind,
             size: kind.fixed_size().map_or(size, |size| size as u32),
@@ -244,6 +295,11 @@ impl Column {
             default: None,
             record_offset: 0,
         }
+    }
+
+    /// Returns the id that marks the column's values in the tagged area of a record.
+    pub(super) fn tagged_id(&self) -> ColumnId {
+        if self.flags.contains(ColumnFlags::TEMPLATE) { self.id } else { self.id.own() }
     }
 
     /// Returns the storage class of the column.

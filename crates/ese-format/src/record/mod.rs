@@ -15,8 +15,7 @@
 //! columns of the class. A column with a higher number is absent and has its default value. Fixed columns occupy
 //! their bytes even if they are null.
 //!
-//! The layout was verified on all records of the test corpus. Not supported: decryption of values, and the schema of
-//! columns that a table inherits from a template.
+//! The layout was verified on all records of the test corpus. Not supported: decryption of values.
 
 mod build;
 mod column;
@@ -41,6 +40,11 @@ const SKELETON_LEN: usize = 4;
 
 /// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
+
+/// Returns the position of a variable column among the variable columns of a record.
+fn variable_index(id: ColumnId) -> usize {
+    usize::from(id.number().saturating_sub(ColumnId::FIRST_VARIABLE.number()))
+}
 
 /// Error returned when bytes cannot be decoded as a table record, or when values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -26,13 +26,13 @@ impl<'a> Record<'a> {
     /// Returns the highest fixed column that the record stores, or 0 if it stores none.
     #[doc(alias = "fidFixedLastInRec")]
     pub fn last_fixed(&self) -> ColumnId {
-        ColumnId(self.bytes.first().copied().unwrap_or(0).into())
+        u16::from(self.bytes.first().copied().unwrap_or(0)).into()
     }
 
     /// Returns the highest variable column that the record stores, or 127 if it stores none.
     #[doc(alias = "fidVarLastInRec")]
     pub fn last_variable(&self) -> ColumnId {
-        ColumnId(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE).into())
+        u16::from(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE)).into()
     }
 
     /// Returns what the record stores for `column`, without applying the default.
@@ -40,7 +40,7 @@ impl<'a> Record<'a> {
         match column.class() {
             ColumnClass::Fixed => self.fixed(column),
             ColumnClass::Variable => self.variable(column.id),
-            ColumnClass::Tagged => match self.tagged_area()?.find(column.id)? {
+            ColumnClass::Tagged => match self.tagged_area()?.find(column)? {
                 Some(entry) => entry.value(column.id),
                 None => Ok(ColumnValue::Absent),
             },
@@ -59,21 +59,21 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Returns all tagged columns in storage order. The flag is true for columns inherited from a template table.
-    pub fn tagged(&self) -> Result<Vec<(ColumnId, bool, ColumnValue<'a>)>, RecordError> {
+    /// Returns all tagged columns in storage order.
+    pub fn tagged(&self) -> Result<Vec<(ColumnId, ColumnValue<'a>)>, RecordError> {
         self.tagged_area()?
             .entries()
-            .map(|entry| entry.and_then(|entry| Ok((entry.id, entry.derived, entry.value(entry.id)?))))
+            .map(|entry| entry.and_then(|entry| Ok((entry.id, entry.value(entry.id)?))))
             .collect()
     }
 
     /// Iterates over the tagged columns, in the form returned by [`Record::tagged`]. Stops at the first column that
     /// cannot be decoded.
-    pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, bool, ColumnValue<'a>)> + use<'a> {
+    pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, ColumnValue<'a>)> + use<'a> {
         let entries = self.tagged_area().into_iter().flat_map(TaggedArea::entries);
         entries.map_while(|entry| {
             let entry = entry.ok()?;
-            Some((entry.id, entry.derived, entry.value(entry.id).ok()?))
+            Some((entry.id, entry.value(entry.id).ok()?))
         })
     }
 
@@ -95,11 +95,10 @@ impl<'a> Record<'a> {
         let mut last = None;
         for entry in self.tagged_area()?.entries() {
             let entry = entry?;
-            let place = (!entry.derived, entry.id);
-            if last.is_some_and(|last| last >= place) {
+            if last.is_some_and(|last| last >= entry.id) {
                 return Err(RecordError::BadOffsets("tagged columns"));
             }
-            last = Some(place);
+            last = Some(entry.id);
             entry.value(entry.id)?;
         }
         Ok(())
@@ -114,7 +113,7 @@ impl<'a> Record<'a> {
     /// Returns the null bits of the fixed columns, and the offset at which they start.
     pub(super) fn null_bits(&self) -> Result<(&'a [u8], usize), RecordError> {
         let end = self.end_of_fixed()?;
-        let len = usize::from(self.last_fixed().0).div_ceil(8);
+        let len = usize::from(self.last_fixed().number()).div_ceil(8);
         let start = end
             .checked_sub(len)
             .filter(|start| *start >= SKELETON_LEN)
@@ -124,11 +123,11 @@ impl<'a> Record<'a> {
     }
 
     fn fixed(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
-        if column.id > self.last_fixed() || column.id.0 == 0 {
+        if column.id > self.last_fixed() || column.id.number() == 0 {
             return Ok(ColumnValue::Absent);
         }
         let (bits, end) = self.null_bits()?;
-        let bit = usize::from(column.id.0) - 1;
+        let bit = usize::from(column.id.number()) - 1;
         if bits.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1) {
             return Ok(ColumnValue::Null);
         }
@@ -141,7 +140,7 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn variable_count(&self) -> usize {
-        usize::from(self.last_variable().0.saturating_sub(ColumnId::LAST_FIXED.0))
+        usize::from(self.last_variable().number().saturating_sub(ColumnId::LAST_FIXED.number()))
     }
 
     fn variable_end(&self, index: usize) -> Result<u16, RecordError> {
@@ -160,7 +159,7 @@ impl<'a> Record<'a> {
         if id > self.last_variable() {
             return Ok(ColumnValue::Absent);
         }
-        let index = usize::from(id.0.saturating_sub(ColumnId::FIRST_VARIABLE.0));
+        let index = super::variable_index(id);
         let end = self.variable_end(index)?;
         if end & 0x8000 != 0 {
             return Ok(ColumnValue::Null);

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::column_value::{ColumnValue, MultiValue};
-use super::{ColumnId, RecordError};
+use super::{Column, ColumnId, RecordError};
 use crate::long_value::LongValueId;
 
 const AREA: &str = "tagged columns";
@@ -57,7 +57,6 @@ pub(super) struct TaggedArea<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaggedEntry<'a> {
     pub id: ColumnId,
-    pub derived: bool,
     /// Header byte, or 0 if the entry has none. The null bit used by small pages is converted to [`header::NULL`].
     pub header: u8,
     pub payload: &'a [u8],
@@ -104,31 +103,39 @@ impl<'a> TaggedArea<'a> {
         } else {
             (0, payload)
         };
-        Ok(TaggedEntry { id: ColumnId(id), derived: raw & DERIVED != 0, header, payload })
+        Ok(TaggedEntry { id: entry_id(id, raw), header, payload })
     }
 
     pub fn entries(self) -> impl Iterator<Item = Result<TaggedEntry<'a>, RecordError>> {
         (0..self.count).map(move |index| self.entry(index))
     }
 
-    /// Returns column `id` of the table. If both the table and its template have a column with this number, returns
-    /// the table's own column.
-    pub fn find(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
-        let key = (true, id.0);
+    /// Returns the entry of a column of the table.
+    pub fn find(&self, column: &Column) -> Result<Option<TaggedEntry<'a>>, RecordError> {
+        match self.find_id(column.id)? {
+            None if column.tagged_id() != column.id => self.find_id(column.tagged_id()),
+            found => Ok(found),
+        }
+    }
+
+    fn find_id(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
             let (found, raw) = self.descriptor(middle)?;
-            match (raw & DERIVED == 0, found).cmp(&key) {
+            match entry_id(found, raw).cmp(&id) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
             }
         }
-        // Columns inherited from a template come first and keep the numbers they have in the template.
-        let inherited = self.entries().take_while(|entry| entry.as_ref().is_ok_and(|entry| entry.derived));
-        inherited.flatten().find(|entry| entry.id == id).map(Ok).transpose()
+        Ok(None)
     }
+}
+
+fn entry_id(number: u16, raw: u16) -> ColumnId {
+    let id = ColumnId::from(number);
+    if raw & DERIVED != 0 { id.inherited() } else { id }
 }
 
 impl<'a> TaggedEntry<'a> {
@@ -261,28 +268,28 @@ impl<'v> NewEntry<'v> {
 
 /// Appends the tagged area for `entries`, which must be sorted. Returns `None` if an offset does not fit.
 pub(super) fn encode<'a>(
-    entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a NewEntry<'a>)> + Clone,
+    entries: impl ExactSizeIterator<Item = (ColumnId, &'a NewEntry<'a>)> + Clone,
     large: bool,
     record: &mut Vec<u8>,
 ) -> Option<()> {
     let is_small_null = |entry: &NewEntry<'_>| !large && entry.header & header::NULL != 0;
     let has_header = |entry: &NewEntry<'_>| !is_small_null(entry) && (large || entry.header != 0);
     let mut offset = entries.len() * ENTRY_LEN;
-    for (id, derived, entry) in entries.clone() {
+    for (id, entry) in entries.clone() {
         let mut raw = u16::try_from(offset).ok().filter(|raw| *raw <= if large { 0x7fff } else { 0x1fff })?;
         if is_small_null(entry) {
             raw |= SMALL_NULL;
         } else if has_header(entry) && !large {
             raw |= SMALL_HAS_HEADER;
         }
-        if derived {
+        if id.is_inherited() {
             raw |= DERIVED;
         }
         offset += usize::from(has_header(entry)) + entry.payload.len();
-        record.extend_from_slice(&id.0.to_le_bytes());
+        record.extend_from_slice(&id.number().to_le_bytes());
         record.extend_from_slice(&raw.to_le_bytes());
     }
-    for (.., entry) in entries {
+    for (_, entry) in entries {
         if has_header(entry) {
             record.push(entry.header);
         }

@@ -45,7 +45,7 @@ fn build(size: PageSize, set: impl FnOnce(&mut RecordBuilder<'_>) -> Result<(), 
 
 fn get(bytes: &[u8], size: PageSize, id: u16) -> ColumnValue<'_> {
     let columns = columns();
-    let column = columns.iter().find(|column| column.id.0 == id).unwrap();
+    let column = columns.iter().find(|column| column.id.number() == id).unwrap();
     Record::new(bytes, size).get(column).unwrap()
 }
 
@@ -250,7 +250,7 @@ proptest! {
             for change in changes {
                 match change {
                     ColumnChange::Set(id, value) => {
-                        builder.set(ColumnId(*id), value.as_deref()).unwrap();
+                        builder.set((*id).into(), value.as_deref()).unwrap();
                         model.insert(*id, value.iter().cloned().collect::<Vec<_>>());
                     }
                     ColumnChange::Multi(values) => {
@@ -279,7 +279,7 @@ proptest! {
                 }).collect(),
                 other => panic!("{other:?}"),
             };
-            prop_assert_eq!(&found, &model.get(&column.id.0).cloned().unwrap_or_default(), "{}", column.name);
+            prop_assert_eq!(&found, &model.get(&column.id.number()).cloned().unwrap_or_default(), "{}", column.name);
         }
     }
 
@@ -292,7 +292,7 @@ proptest! {
         let mut builder = RecordBuilder::new(&columns, size);
         for change in &changes {
             if let ColumnChange::Set(id, value) = change {
-                builder.set(ColumnId(*id), value.as_deref()).unwrap();
+                builder.set((*id).into(), value.as_deref()).unwrap();
             }
         }
         let mut bytes = builder.build().unwrap();
@@ -313,4 +313,37 @@ proptest! {
             }
         }
     }
+}
+
+/// Column 256 of a derived table and column 256 of its template are different columns.
+#[test]
+fn inherited_columns_are_stored_before_own_columns() {
+    let column = |id, flags| Column { flags, ..Column::new(id, "c", ColumnType::Long, 4) };
+    let mut inherited = column(256, ColumnFlags::TEMPLATE);
+    inherited.id = inherited.id.inherited();
+    let columns = [inherited, column(256, ColumnFlags::empty())];
+    for size in [SMALL, LARGE] {
+        let mut builder = RecordBuilder::new(&columns, size);
+        builder.set(columns[1].id, Some(&[2; 4])).unwrap();
+        builder.set(columns[0].id, Some(&[1; 4])).unwrap();
+        let bytes = builder.build().unwrap();
+        let record = Record::new(&bytes, size);
+        assert_eq!(record.validate(), Ok(()));
+        let stored =
+            [(columns[0].id, ColumnValue::Bytes(&[1; 4])), (columns[1].id, ColumnValue::Bytes(&[2; 4]))];
+        assert_eq!(record.tagged().unwrap(), stored);
+        let rebuilt = RecordBuilder::from_record(&columns, size, &record).unwrap().build().unwrap();
+        assert_eq!(rebuilt, bytes);
+    }
+    // Records do not mark inherited columns of the oldest format.
+    let mut old = column(256, ColumnFlags::empty());
+    old.id = old.id.inherited();
+    let columns = [old, column(257, ColumnFlags::empty())];
+    let mut builder = RecordBuilder::new(&columns, SMALL);
+    builder.set(columns[0].id, Some(&[1; 4])).unwrap();
+    let bytes = builder.build().unwrap();
+    let record = Record::new(&bytes, SMALL);
+    assert_eq!(record.tagged().unwrap(), [(ColumnId(256), ColumnValue::Bytes(&[1; 4]))]);
+    assert_eq!(record.get(&columns[0]), Ok(ColumnValue::Bytes(&[1; 4])));
+    assert_eq!(record.get(&columns[1]), Ok(ColumnValue::Absent));
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Maximum time to wait for a line before the reader can check other conditions.
+/// Maximum time to wait for bytes before the reader can check other conditions.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 16384;
 
@@ -22,44 +22,55 @@ pub enum LineRead {
 pub struct BoundedLineReader {
     stream: UnixStream,
     pending: Vec<u8>,
+    /// Number of pending bytes that contain no end of a line.
+    searched: usize,
     max_line_bytes: usize,
 }
 
 impl BoundedLineReader {
     pub fn new(stream: UnixStream, max_line_bytes: usize) -> io::Result<BoundedLineReader> {
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        Ok(BoundedLineReader { stream, pending: vec![], max_line_bytes })
+        Ok(BoundedLineReader { stream, pending: vec![], searched: 0, max_line_bytes })
     }
 
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// Returns the next line if it arrives within the timeout.
+    /// Returns the next line if it is complete after at most one read. The caller can therefore check other conditions
+    /// even if bytes arrive one by one.
     pub fn read_line(&mut self) -> io::Result<LineRead> {
-        let mut searched = 0;
-        loop {
-            if let Some(end) = self.pending[searched..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.pending.split_off(searched + end + 1);
-                let mut line = std::mem::replace(&mut self.pending, rest);
-                line.pop();
-                return Ok(LineRead::Line(line));
-            }
-            searched = self.pending.len();
-            if searched > self.max_line_bytes {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"));
-            }
-            let mut chunk = [0; READ_CHUNK];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(LineRead::Closed),
-                Ok(read) => self.pending.extend_from_slice(&chunk[..read]),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Ok(LineRead::Incomplete),
-                    io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
-            }
+        if let Some(line) = self.take_line() {
+            return Ok(LineRead::Line(line));
         }
+        let mut chunk = [0; READ_CHUNK];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => return Ok(LineRead::Closed),
+            Ok(read) => self.pending.extend_from_slice(&chunk[..read]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+        match self.take_line() {
+            Some(line) => Ok(LineRead::Line(line)),
+            None if self.searched > self.max_line_bytes => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"))
+            }
+            None => Ok(LineRead::Incomplete),
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.pending[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = end.map(|end| self.searched + end) else {
+            self.searched = self.pending.len();
+            return None;
+        };
+        let rest = self.pending.split_off(end + 1);
+        let mut line = std::mem::replace(&mut self.pending, rest);
+        (self.searched, _) = (0, line.pop());
+        Some(line)
     }
 }
 
@@ -82,7 +93,8 @@ mod tests {
         assert_eq!(lines.read_line().unwrap(), LineRead::Line(vec![]));
         let long = vec![b'x'; 4 * READ_CHUNK];
         one.write_all(&long).unwrap();
-        assert_eq!(lines.read_line().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let error = (0..4).find_map(|_| lines.read_line().err()).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 
         let (one, other) = UnixStream::pair().unwrap();
         drop(one);

@@ -23,6 +23,8 @@ use crate::running::ArrayInUse;
 const MAX_CONNECTIONS: usize = 16;
 /// Timeout for a client to send its request and to receive a reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of bytes in a write to a client.
+const WRITE_CHUNK: usize = 16384;
 /// Minimum interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -93,17 +95,9 @@ fn accept(listener: &StoppableListener<UnixListener>, used: &ArrayInUse) {
 
 /// Reads one request, runs it, and replies.
 fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Result<()> {
-    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let client = ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: stop.child() };
     let mut lines = BoundedLineReader::new(stream, MAX_REQUEST)?;
-    let began = Instant::now();
-    let line = loop {
-        match lines.read_line()? {
-            LineRead::Line(line) => break line,
-            LineRead::Incomplete if began.elapsed() < CLIENT_TIMEOUT && !stop.is_cancelled() => {}
-            LineRead::Incomplete | LineRead::Closed => return Ok(()),
-        }
-    };
+    let Some(line) = read_request(&mut lines, stop, CLIENT_TIMEOUT)? else { return Ok(()) };
     let request: ControlRequest = match serde_json::from_slice(&line) {
         Ok(request) => request,
         Err(error) => {
@@ -127,6 +121,42 @@ fn serve(stream: UnixStream, used: &ArrayInUse, stop: &Cancellation) -> io::Resu
         }
     });
     client.send(&reply);
+    Ok(())
+}
+
+/// Returns the request, or `None` if the client does not send it in time or disconnects.
+fn read_request(
+    lines: &mut BoundedLineReader,
+    stop: &Cancellation,
+    timeout: Duration,
+) -> io::Result<Option<Vec<u8>>> {
+    let began = Instant::now();
+    while began.elapsed() < timeout && !stop.is_cancelled() {
+        match lines.read_line()? {
+            LineRead::Line(line) => return Ok(Some(line)),
+            LineRead::Incomplete => {}
+            LineRead::Closed => break,
+        }
+    }
+    Ok(None)
+}
+
+/// Sends all bytes. Fails if the client does not receive them in time.
+fn send_within(mut stream: &UnixStream, mut bytes: &[u8], timeout: Duration) -> io::Result<()> {
+    let end = Instant::now() + timeout;
+    while !bytes.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        // The timeout of a long write applies to each of its parts.
+        match stream.write(&bytes[..bytes.len().min(WRITE_CHUNK)]) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }
 
@@ -171,12 +201,81 @@ struct ControlClient {
 }
 
 impl ControlClient {
-    /// Sends a line. Interrupts the operation if the client has disconnected.
+    /// Sends a line. Interrupts the operation if the client has disconnected or does not receive the line in time.
     fn send(&self, reply: &ControlReply) {
         let Ok(line) = serde_json::to_string(reply) else { return };
-        let mut stream = self.stream.lock();
-        if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
+        let stream = self.stream.lock();
+        if send_within(&stream, format!("{line}\n").as_bytes(), CLIENT_TIMEOUT).is_err() {
             self.cancel.cancel();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    /// Much longer than the timeout, for a busy machine, and much shorter than the client's transfers.
+    const LIMIT: Duration = Duration::from_secs(4);
+
+    /// Sends bytes of an endless line, one by one, until the peer disconnects or the limit is long over.
+    fn send_slowly(mut client: UnixStream) {
+        let began = Instant::now();
+        while began.elapsed() < 3 * LIMIT && client.write_all(b"x").is_ok() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_slowly_is_given_up_after_the_timeout() {
+        let (client, server) = UnixStream::pair().unwrap();
+        let sending = thread::spawn(move || send_slowly(client));
+        let began = Instant::now();
+        let mut lines = BoundedLineReader::new(server, MAX_REQUEST).unwrap();
+        assert_eq!(read_request(&mut lines, &Cancellation::default(), TIMEOUT).unwrap(), None);
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+        // Nor does such a client delay the end of the server.
+        let stop = Cancellation::default();
+        stop.cancel();
+        assert_eq!(read_request(&mut lines, &stop, 3 * LIMIT).unwrap(), None);
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+        drop(lines);
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn an_operation_ends_although_its_client_keeps_sending() {
+        let (client, server) = UnixStream::pair().unwrap();
+        let sending = thread::spawn(move || send_slowly(client));
+        let mut lines = BoundedLineReader::new(server, MAX_REQUEST).unwrap();
+        let (is_done, began) = (AtomicBool::new(false), Instant::now());
+        thread::scope(|scope| {
+            scope.spawn(|| watch(&mut lines, &Cancellation::default(), &is_done));
+            thread::sleep(TIMEOUT);
+            is_done.store(true, Ordering::SeqCst);
+        });
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+        drop(lines);
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn a_client_that_receives_slowly_is_given_up_after_the_timeout() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let receiving = thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while client.read(&mut chunk).is_ok_and(|read| read > 0) {
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let began = Instant::now();
+        let error = send_within(&server, &vec![b'x'; 64 << 20], TIMEOUT).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+        drop(server);
+        receiving.join().unwrap();
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// The files that belong to an array, in its directory.
 pub(crate) struct ArrayFiles {
     pub directory: ArrayDirectory,
-    events: EventLines,
+    pub events: EventLines,
 }
 
 /// Severity of an array event.
@@ -27,10 +27,6 @@ pub(crate) enum ArrayEventSeverity {
 }
 
 impl ArrayFiles {
-    pub fn new(directory: ArrayDirectory, events: EventLines) -> ArrayFiles {
-        ArrayFiles { directory, events }
-    }
-
     /// Records files that are about to become members, so that the next start can find them after a crash.
     pub fn record_candidates(&mut self, paths: &[PathBuf]) -> Result<()> {
         let directory = &mut self.directory;
@@ -40,12 +36,17 @@ impl ArrayFiles {
     }
 
     /// Adds an event with additional values to the array's event file.
-    pub fn event(&mut self, name: &str, severity: ArrayEventSeverity, text: &str, figures: Value) {
-        add_event(&self.events, name, severity, text, figures);
+    pub fn event(&self, name: &str, severity: ArrayEventSeverity, text: &str, figures: Value) {
+        let at = Local::now().to_rfc3339_opts(SecondsFormat::Millis, false);
+        let mut line = json!({ "at": at, "event": name, "severity": severity, "text": text });
+        if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
+            line.extend(figures);
+        }
+        self.events.add(&line);
     }
 
     /// Records the completion of a rebuild. The reliability model assumes that the next rebuild has the same rate.
-    pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
+    pub fn rebuild_completed(&self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
             0 => (ArrayEventSeverity::Information, String::new()),
             _ => (
@@ -66,22 +67,6 @@ impl ArrayFiles {
         }
         Ok(())
     }
-}
-
-/// Adds an event to an event file.
-pub(crate) fn add_event(
-    events: &EventLines,
-    name: &str,
-    severity: ArrayEventSeverity,
-    text: &str,
-    figures: Value,
-) {
-    let at = Local::now().to_rfc3339_opts(SecondsFormat::Millis, false);
-    let mut line = json!({ "at": at, "event": name, "severity": severity, "text": text });
-    if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
-        line.extend(figures);
-    }
-    events.add(&line);
 }
 
 fn member_paths(status: &ArrayStatus) -> Vec<PathBuf> {

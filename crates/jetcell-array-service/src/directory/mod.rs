@@ -16,6 +16,6 @@ mod state_file;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::event_log::{ArrayEventSeverity, ArrayFiles, add_event};
+pub(crate) use self::event_log::{ArrayEventSeverity, ArrayFiles};
 pub(crate) use self::state_file::absolute;
 pub use self::state_file::{ArrayDirectory, find_locked_member, is_array};

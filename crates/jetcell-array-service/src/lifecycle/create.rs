@@ -9,7 +9,7 @@ use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteSize;
 use serde_json::json;
 
-use crate::directory::{ArrayDirectory, ArrayEventSeverity, absolute, add_event};
+use crate::directory::{ArrayDirectory, ArrayEventSeverity, ArrayFiles, absolute};
 use crate::environment::ServiceEnvironment;
 use crate::error::{Error, Result};
 use crate::members::{CreatedMemberFiles, SharedDevice, SimulatedDriveOptions};
@@ -91,13 +91,15 @@ impl NewArray {
             .map_err(|source| Error::EventFile { array: path.clone(), source })?;
         let is_simulated = drive.is_some();
         let (path, listed) = (path.clone(), all.clone());
-        ArrayDirectory { path, id, members: listed, write_log: None, simulated_drive: drive }.save()?;
+        let directory = ArrayDirectory { path, id, members: listed, write_log: None, simulated_drive: drive };
+        directory.save()?;
         files.keep();
         claimed.keep();
         let (level, count) = (self.level, members.len());
         let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
-        add_event(&events, "array_created", ArrayEventSeverity::Information, &text, figures);
+        let files = ArrayFiles { directory, events };
+        files.event("array_created", ArrayEventSeverity::Information, &text, figures);
         if !is_simulated {
             SharedDevice::find_all(&all).into_iter().for_each(|shared| environment.note(shared));
         }

@@ -37,15 +37,9 @@ impl NewLun {
         let mut running = start.start(environment)?;
         let array = start.array.display().to_string();
         let is_volume = match LunVolume::exists_on(&mut running.array).in_array(&array) {
-            Ok(true) if self.log.is_some() => Err(Error::WriteLogExists { array: array.clone() }),
-            found => found,
-        };
-        let is_volume = match is_volume {
+            Ok(true) if self.log.is_some() => return running.refuse(Error::WriteLogExists { array }),
             Ok(is_volume) => is_volume,
-            Err(error) => {
-                running.close()?;
-                return Err(error);
-            }
+            Err(error) => return running.refuse(error),
         };
         if let Some(log) = &self.log {
             running.files.directory.write_log = Some(absolute(log)?);
@@ -55,8 +49,7 @@ impl NewLun {
         if !is_volume && is_link_to_file(&log.path) {
             running.files.directory.write_log = None;
             running.files.directory.save()?;
-            running.close()?;
-            return Err(Error::WriteLogIsLink(log.path));
+            return running.refuse(Error::WriteLogIsLink(log.path));
         }
         let RunningArray { array: blocks, mut files, .. } = running;
         let volume = if is_volume { LunVolume::start(blocks, &log) } else { LunVolume::create(blocks, &log) };

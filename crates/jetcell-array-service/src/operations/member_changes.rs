@@ -22,7 +22,7 @@ pub(super) fn fail(on: &OperationContext<'_>, member: &str) -> Result<OperationR
     // If the array is in use, the maintainer records all failures.
     if on.concurrent_activity.is_none() {
         let text = format!("The member {member} of slot {slot} was removed.");
-        let figures = json!({ "slot": slot, "member": member });
+        let figures = json!({ "slot": slot, "member": jetcell_input::json_path(member) });
         on.event("member_failed", ArrayEventSeverity::Warning, &text, figures);
     }
     let replacement = status.slots.swap_remove(slot).replacement;
@@ -41,7 +41,7 @@ impl NewMembers {
         self.add(on, MemberPurpose::Replacement(slot))?;
         for file in &self.files {
             let text = format!("In slot {slot}, {} replaces {member}.", file.display());
-            let figures = json!({ "slot": slot, "member": file });
+            let figures = json!({ "slot": slot, "member": jetcell_input::json_path(file) });
             on.event("member_replaced", ArrayEventSeverity::Information, &text, figures);
         }
         rebuild(on, rate)
@@ -52,7 +52,12 @@ impl NewMembers {
         self.add(on, MemberPurpose::Spare)?;
         for file in &self.files {
             let text = format!("{} was added as a spare.", file.display());
-            on.event("spare_added", ArrayEventSeverity::Information, &text, json!({ "member": file }));
+            on.event(
+                "spare_added",
+                ArrayEventSeverity::Information,
+                &text,
+                json!({ "member": jetcell_input::json_path(file) }),
+            );
         }
         Ok(OperationResult::SparesAdded(self.files.clone()))
     }
@@ -62,7 +67,12 @@ impl NewMembers {
         let is_lun_volume = on.with_access(|held| Ok(matches!(held, ArrayGuard::Luns(_))))?;
         let members = self.add(on, MemberPurpose::DataColumns)?;
         let text = format!("The array has grown by {} members.", members.len());
-        on.event("array_grown", ArrayEventSeverity::Information, &text, json!({ "members": members }));
+        on.event(
+            "array_grown",
+            ArrayEventSeverity::Information,
+            &text,
+            json!({ "members": jetcell_input::json_paths(&members) }),
+        );
         let (bytes, slots) = on.with_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
         Ok(OperationResult::Grown { slots, bytes, is_lun_volume })
     }

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use jetcell_array::{ArrayState, RebuildProgress, ZONE_ROWS};
 use jetcell_input::quantity::ByteRate;
+use jetcell_sync::atomic::Ordering;
 use serde_json::json;
 
 use super::context::OperationContext;
 use super::result::{OperationResult, RebuildResult};
 use super::zone_pace::ZonePace;
+use crate::description::ArrayHealth;
 use crate::directory::ArrayEventSeverity;
 use crate::error::Result;
 use crate::running::ConcurrentActivity;
@@ -16,25 +18,19 @@ use crate::running::ConcurrentActivity;
 /// Interval between two progress checks of a rebuild that runs alongside a load.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Work done by a rebuild.
-struct RebuildWork {
-    bytes: u64,
-    seconds: f64,
-    rows_lost: u64,
-    is_complete: bool,
-}
-
 /// Rebuilds until nothing is left to rebuild or the user interrupts the rebuild.
 pub(super) fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<OperationResult> {
-    let RebuildWork { bytes, seconds, rows_lost, is_complete } = match on.concurrent_activity {
+    Ok(OperationResult::Rebuilt(match on.concurrent_activity {
         None => rebuild_directly(on, rate)?,
         Some(beside) => monitor_rebuild(on, beside, rate)?,
-    };
-    let health = on.with_array(|array| Ok(array.status()))?.state.into();
-    Ok(OperationResult::Rebuilt(RebuildResult { bytes, seconds, rows_lost, is_complete, health }))
+    }))
 }
 
-fn rebuild_directly(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<RebuildWork> {
+fn health(on: &OperationContext<'_>) -> Result<ArrayHealth> {
+    Ok(on.with_array(|array| Ok(array.status()))?.state.into())
+}
+
+fn rebuild_directly(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<RebuildResult> {
     let began = Instant::now();
     let mut pace = ZonePace::start(on, rate);
     let mut progress = on.with_array(|array| Ok(array.rebuild_progress()))?;
@@ -66,7 +62,7 @@ fn rebuild_directly(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result
             );
         }
     }
-    Ok(RebuildWork { bytes, seconds, rows_lost, is_complete })
+    Ok(RebuildResult { bytes, seconds, rows_lost, is_complete, health: health(on)? })
 }
 
 /// Monitors a rebuild that is run by the array's maintainer, and reports its progress.
@@ -74,9 +70,10 @@ fn monitor_rebuild(
     on: &OperationContext<'_>,
     beside: &ConcurrentActivity,
     rate: Option<ByteRate>,
-) -> Result<RebuildWork> {
+) -> Result<RebuildResult> {
     let began = Instant::now();
-    let lost_before = beside.rows_lost();
+    let rows_lost = || beside.rows_lost.load(Ordering::Relaxed);
+    let lost_before = rows_lost();
     let mut pace = ZonePace::start(on, None);
     let read_progress = || -> Result<RebuildProgress> {
         on.with_array(|array| {
@@ -87,7 +84,7 @@ fn monitor_rebuild(
             Ok(array.rebuild_progress())
         })
     };
-    beside.set_rate(rate.map(|rate| rate.0));
+    *beside.rate.lock() = rate.map(|rate| rate.0);
     let mut progress = read_progress()?;
     while !progress.is_complete() && !pace.is_cancelled() {
         on.control.cancel.sleep(WATCH_INTERVAL);
@@ -95,10 +92,11 @@ fn monitor_rebuild(
         progress = read_progress()?;
         pace.advance_to(&before, &progress);
     }
-    Ok(RebuildWork {
+    Ok(RebuildResult {
         bytes: pace.bytes_processed(),
         seconds: began.elapsed().as_secs_f64(),
-        rows_lost: beside.rows_lost() - lost_before,
+        rows_lost: rows_lost() - lost_before,
         is_complete: progress.is_complete(),
+        health: health(on)?,
     })
 }

@@ -16,9 +16,10 @@ pub enum OperationResult {
     MemberRemoved {
         slot: usize,
         health: ArrayHealth,
+        #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
         replacement: Option<PathBuf>,
     },
-    SparesAdded(Vec<PathBuf>),
+    SparesAdded(#[serde(serialize_with = "jetcell_input::serialize_paths")] Vec<PathBuf>),
     Rebuilt(RebuildResult),
     Scrubbed(ScrubResult),
     /// `is_lun_volume`: LUNs use the new space at once. Other users see it after the next start of the array.
@@ -92,6 +93,7 @@ pub struct ScrubResult {
 #[expect(missing_docs, reason = "the names describe the fields")]
 pub struct DamagedSlot {
     pub slot: usize,
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub member: PathBuf,
     pub blocks: u64,
 }

@@ -1,5 +1,6 @@
 //! What runs at the same time as operations on an array in use.
 
+use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Activities that run concurrently with operations on an array in use.
@@ -7,33 +8,16 @@ use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct ConcurrentActivity {
     /// LUNs that are in use.
     pub luns: Vec<String>,
-    /// Maximum rebuild rate in bytes per second, or 0 for no limit.
-    rate: AtomicU64,
+    /// Maximum rate in bytes per second of the rebuild that is running, or of the next one.
+    pub rate: Mutex<Option<u64>>,
     /// Number of rows that rebuilds could not recover.
-    rows_lost: AtomicU64,
+    pub rows_lost: AtomicU64,
     is_scrubbing: AtomicBool,
 }
 
 impl ConcurrentActivity {
     pub fn with_luns(luns: Vec<String>) -> ConcurrentActivity {
         ConcurrentActivity { luns, ..ConcurrentActivity::default() }
-    }
-
-    pub fn rate(&self) -> Option<u64> {
-        Some(self.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
-    }
-
-    /// Limits the rate of the rebuild that is running, or of the next one.
-    pub fn set_rate(&self, rate: Option<u64>) {
-        self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
-    }
-
-    pub fn rows_lost(&self) -> u64 {
-        self.rows_lost.load(Ordering::Relaxed)
-    }
-
-    pub fn add_rows_lost(&self, rows: u64) {
-        self.rows_lost.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Reserves the array for a scrub until the returned guard is dropped. Returns `None` if another scrub is

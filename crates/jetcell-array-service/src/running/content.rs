@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jetcell_array::{Array, ArrayError, LoadMeter};
 use jetcell_luns::{LunVolume, Volume, WriteLogOptions};
-use jetcell_sync::{Arc, Mutex, MutexGuard};
+use jetcell_sync::{Arc, Mutex};
 
 use super::owner::{ArrayGuard, ArrayOwner};
 use super::start::{ArrayStartOptions, RunningArray};
@@ -22,12 +22,16 @@ pub(crate) enum ArrayContent {
 }
 
 impl ArrayContent {
+    fn guard(&mut self) -> ArrayGuard<'_> {
+        match self {
+            ArrayContent::Array(array) => ArrayGuard::Array(array),
+            ArrayContent::Luns(volume) => ArrayGuard::Luns(volume),
+        }
+    }
+
     /// Returns the array, to access its members and its state.
     pub fn array(&mut self) -> &mut Array {
-        match self {
-            ArrayContent::Array(array) => array,
-            ArrayContent::Luns(volume) => volume.array(),
-        }
+        self.guard().array()
     }
 
     fn close(self) -> std::result::Result<(), ArrayError> {
@@ -47,45 +51,32 @@ pub(crate) struct RunningContent {
 /// Array content that is shared by several threads. A lock serializes their accesses.
 pub(crate) struct SharedContent {
     content: Mutex<Option<ArrayContent>>,
-    load_meter: LoadMeter,
+    /// Meter for reads and flushes. The metered times include waits for other threads.
+    pub load_meter: LoadMeter,
 }
 
 impl SharedContent {
     pub fn new(mut content: ArrayContent) -> Arc<SharedContent> {
-        let load = content.array().load_meter();
-        Arc::new(SharedContent { content: Mutex::new(Some(content)), load_meter: load })
-    }
-
-    /// Returns the meter for reads and flushes. The metered times include waits for other threads.
-    pub fn load_meter(&self) -> &LoadMeter {
-        &self.load_meter
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<ArrayContent>> {
-        self.content.lock()
+        let load_meter = content.array().load_meter();
+        Arc::new(SharedContent { content: Mutex::new(Some(content)), load_meter })
     }
 
     /// Runs `call` on the content. Returns `None` if the array has been closed.
     pub fn with<T>(&self, call: impl FnOnce(&mut ArrayContent) -> T) -> Option<T> {
-        self.lock().as_mut().map(call)
+        self.content.lock().as_mut().map(call)
     }
 
     /// Shuts the array down. It cannot be used afterwards.
     pub fn close(&self, files: &mut ArrayFiles) -> Result<()> {
-        let Some(mut content) = self.lock().take() else { return Ok(()) };
+        let Some(mut content) = self.content.lock().take() else { return Ok(()) };
         let saved = files.save_members(&content.array().status());
-        let closed = content.close().in_array(files.directory.path.display());
-        saved.and(closed)
+        content.close().in_array(files.directory.path.display()).and(saved)
     }
 }
 
 impl ArrayOwner for SharedContent {
     fn with(&self, call: &mut dyn FnMut(ArrayGuard<'_>)) -> bool {
-        let run = |content: &mut ArrayContent| match content {
-            ArrayContent::Array(array) => call(ArrayGuard::Array(array)),
-            ArrayContent::Luns(volume) => call(ArrayGuard::Luns(volume)),
-        };
-        self.with(run).is_some()
+        self.with(|content| call(content.guard())).is_some()
     }
 }
 
@@ -109,8 +100,7 @@ pub(crate) fn start_with_content(
     let shown = start.array.display();
     let holds_luns = LunVolume::exists_on(&mut running.array).in_array(&shown)?;
     if !holds_luns && Volume::exists_on(&mut running.array).in_array(&shown)? {
-        running.close()?;
-        return Err(Error::HoldsTestDatabases { array: start.array.clone() });
+        return running.refuse(Error::HoldsTestDatabases { array: start.array.clone() });
     }
     let log = log_options(&running, forget_log);
     let RunningArray { array, files, .. } = running;

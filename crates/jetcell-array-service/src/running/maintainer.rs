@@ -7,6 +7,7 @@ use jetcell_array::{
     Array, ArrayError, ArrayIoCounters, ArrayMaintenanceThrottle, ArrayState, ArrayStatus, BLOCK, ZONE_ROWS,
 };
 use jetcell_host::{Cancellation, Pacer};
+use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, Mutex};
 use serde_json::json;
 
@@ -226,17 +227,17 @@ impl ArrayMaintainer {
         let (progress, pause) = self.throttle.step(&meter, |rows| array.rebuild_rows(rows));
         let progress = progress?;
         rebuild.rows_lost += progress.rows_lost;
-        beside.add_rows_lost(progress.rows_lost);
+        beside.rows_lost.fetch_add(progress.rows_lost, Ordering::Relaxed);
         let bytes = progress.zones_since(&before) * ZONE_BYTES;
         rebuild.bytes += bytes;
         if progress.is_complete() {
-            beside.set_rate(None);
+            *beside.rate.lock() = None;
             let RunningRebuild { began, bytes, rows_lost } = rebuild;
             changes.push(ArrayChange::RebuildCompleted { rows_lost, bytes, time: began.elapsed() });
             return Ok(MaintenanceStepResult { changes, pause: IDLE_PAUSE });
         }
         self.rebuild = Some(rebuild);
-        let at_rate = beside.rate().map_or(Duration::ZERO, |rate| Pacer::transfer_time(bytes, rate));
+        let at_rate = beside.rate.lock().map_or(Duration::ZERO, |rate| Pacer::transfer_time(bytes, rate));
         Ok(MaintenanceStepResult { changes, pause: pause.max(at_rate) })
     }
 }
@@ -247,7 +248,12 @@ impl ArrayChange {
         let (name, severity, text, figures) = match self {
             ArrayChange::MemberFailed(path) => {
                 let text = format!("{} failed and was removed.", path.display());
-                ("member_failed", ArrayEventSeverity::Warning, text, json!({ "member": path }))
+                (
+                    "member_failed",
+                    ArrayEventSeverity::Warning,
+                    text,
+                    json!({ "member": jetcell_input::json_path(path) }),
+                )
             }
             ArrayChange::RebuildStarted => (
                 "rebuild_started",

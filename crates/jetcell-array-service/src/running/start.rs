@@ -63,7 +63,7 @@ impl ArrayStartOptions {
         };
         let mut assembled = Array::assemble(of_members, &members, options).in_array(array.display())?;
         LunVolume::clear_torn_rows(&mut assembled).in_array(array.display())?;
-        let files = ArrayFiles::new(directory, events);
+        let files = ArrayFiles { directory, events };
         let mut running = RunningArray { array: assembled, vfs: vfs.clone(), files };
         for (path, state) in left_out {
             running.files.event(
@@ -73,8 +73,10 @@ impl ArrayStartOptions {
                 json!({}),
             );
         }
-        running.save_members()?;
-        Ok(running)
+        match running.save_members() {
+            Ok(()) => Ok(running),
+            Err(error) => running.refuse(error),
+        }
     }
 }
 
@@ -86,7 +88,15 @@ impl RunningArray {
 
     /// Shuts the array down.
     pub fn close(mut self) -> Result<()> {
-        self.save_members()?;
-        self.array.close().in_array(self.files.directory.path.display())
+        let saved = self.save_members();
+        self.array.close().in_array(self.files.directory.path.display()).and(saved)
+    }
+
+    /// Shuts the array down, and returns the error. Without this shutdown, the next start would assume that the array
+    /// crashed.
+    pub fn refuse<T>(self, error: Error) -> Result<T> {
+        // The first error is reported. It may be the reason why the shutdown fails.
+        let _ = self.close();
+        Err(error)
     }
 }

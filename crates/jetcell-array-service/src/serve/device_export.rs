@@ -14,25 +14,15 @@ const MAX_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
 /// An array or LUN that is exported as a block device.
 pub(super) struct DeviceExport {
-    shared: Arc<SharedContent>,
+    pub shared: Arc<SharedContent>,
     /// Name of the LUN, or `None` for the whole array.
-    lun: Option<String>,
-    bytes: u64,
-    description: String,
-    is_read_only: bool,
+    pub lun: Option<String>,
+    pub bytes: u64,
+    pub description: String,
+    pub is_read_only: bool,
 }
 
 impl DeviceExport {
-    pub fn new(
-        shared: Arc<SharedContent>,
-        lun: Option<String>,
-        bytes: u64,
-        description: String,
-        is_read_only: bool,
-    ) -> DeviceExport {
-        DeviceExport { shared, lun, bytes, description, is_read_only }
-    }
-
     fn run<T>(&self, call: impl FnOnce(&mut dyn BlockStore) -> Result<T, ArrayError>) -> io::Result<T> {
         let run = |content: &mut ArrayContent| -> Result<T, ArrayError> {
             match (content, &self.lun) {
@@ -80,7 +70,7 @@ impl BlockExport for DeviceExport {
     fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()> {
         let mut ranges: Vec<(u64, &mut [u8])> =
             batch.iter_mut().map(|read| (read.offset, &mut *read.buffer)).collect();
-        self.shared.load_meter().measure_latency(|| self.run(|store| store.read_bytes(&mut ranges)))
+        self.shared.load_meter.measure_latency(|| self.run(|store| store.read_bytes(&mut ranges)))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -103,7 +93,7 @@ impl BlockExport for DeviceExport {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.shared.load_meter().measure_latency(|| self.run(|store| store.flush()))
+        self.shared.load_meter.measure_latency(|| self.run(|store| store.flush()))
     }
 
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>> {

@@ -131,7 +131,8 @@ impl ServeOptions {
         let shared = SharedContent::new(content);
         let device = |(lun, name, bytes): (Option<String>, String, u64)| {
             let description = if lun.is_some() { format!("LUN on a {on}") } else { on.clone() };
-            let export = DeviceExport::new(shared.clone(), lun, bytes, description, self.read_only);
+            let (shared, is_read_only) = (shared.clone(), self.read_only);
+            let export = DeviceExport { shared, lun, bytes, description, is_read_only };
             (name, Arc::new(export) as Arc<dyn BlockExport>)
         };
         let devices = luns.into_iter().map(device).collect();

@@ -2,6 +2,8 @@
 //! small state files are stored in the directory of the array, or in a directory below it with the name of the LUN.
 
 mod mounted;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use jetcell_vfs::Vfs;
 use self::mounted::{MountedVolume, host_writes};
 use crate::directory::{ArrayDirectory, is_array};
 use crate::environment::ServiceEnvironment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::running::{ArrayInUse, ArraySnapshot};
 
 /// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
@@ -31,10 +33,10 @@ pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The arrays used by a run, and the maintenance that runs concurrently: rebuilds and LUN consistency points.
+#[derive(Default)]
 pub struct ArrayVolumes {
     mounted: Vec<MountedVolume>,
     stop: Cancellation,
-    environment: ServiceEnvironment,
 }
 
 /// Access to the counters of mounted arrays. It does not keep an array in use.
@@ -65,25 +67,32 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 
 impl ArrayVolumes {
     /// Starts the arrays. Each directory is that of an array, or its name followed by the name of a LUN. Members that
-    /// need a rebuild, now or later, are rebuilt while the load runs.
+    /// need a rebuild, now or later, are rebuilt while the load runs. The environment is opened only if there is an
+    /// array.
     ///
     /// # Errors
     /// An array cannot start, or does not contain what the directory names.
-    pub fn mount(directories: Vec<PathBuf>, environment: &ServiceEnvironment) -> Result<ArrayVolumes> {
+    pub fn mount<E: From<Error>>(
+        directories: Vec<PathBuf>,
+        environment: impl FnOnce() -> std::result::Result<ServiceEnvironment, E>,
+    ) -> std::result::Result<ArrayVolumes, E> {
+        let mut volumes = ArrayVolumes::default();
+        if directories.is_empty() {
+            return Ok(volumes);
+        }
+        let environment = environment()?;
         let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
             let (array, lun) = array_and_lun(&directory);
             luns_of.entry(array).or_default().insert(directory, lun);
         }
-        let mut volumes =
-            ArrayVolumes { mounted: vec![], stop: Cancellation::default(), environment: environment.clone() };
         for (array, directories) in luns_of {
-            match MountedVolume::mount(array, directories, &volumes.stop, environment) {
+            match MountedVolume::mount(array, directories, &volumes.stop, &environment) {
                 Ok(mounted) => volumes.mounted.push(mounted),
                 Err(failure) => {
-                    // The arrays before the failed one have already been started.
-                    volumes.close()?;
-                    return Err(failure);
+                    // The arrays before the failed one have already been started. The first error is reported.
+                    let _ = volumes.close();
+                    return Err(failure.into());
                 }
             }
         }
@@ -92,7 +101,7 @@ impl ArrayVolumes {
 
     /// Returns the volumes with their directories.
     pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
-        let volumes = self.mounted.iter().flat_map(MountedVolume::volumes);
+        let volumes = self.mounted.iter().flat_map(|mounted| &mounted.volumes);
         volumes
             .map(|(directory, volume)| (directory.clone(), Arc::new(volume.clone()) as Arc<dyn Vfs>))
             .collect()
@@ -103,12 +112,12 @@ impl ArrayVolumes {
         WatchedArrays(self.mounted.iter().map(MountedVolume::watch).collect())
     }
 
-    /// Shuts the arrays down.
+    /// Shuts all arrays down, even if one of them fails.
     ///
     /// # Errors
     /// An array failed, or files on it are still in use.
     pub fn close(self) -> Result<()> {
         self.stop.cancel();
-        self.mounted.into_iter().try_for_each(|mounted| mounted.close(&self.environment))
+        self.mounted.into_iter().fold(Ok(()), |closed, mounted| closed.and(mounted.close()))
     }
 }

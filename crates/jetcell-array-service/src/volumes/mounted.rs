@@ -25,13 +25,14 @@ pub(super) struct MountedVolume {
     array: PathBuf,
     files: Arc<Mutex<ArrayFiles>>,
     /// Test directories, each with the volume that contains its files.
-    volumes: Vec<(PathBuf, Volume)>,
+    pub volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLunVolume>,
     /// The array with its maintainer. The reference does not keep the array in use.
     used: Weak<ArrayInUse>,
     /// Thread that maintains the array until the test ends.
-    maintenance_thread: Option<JoinHandle<()>>,
-    control: Option<ControlSocket>,
+    maintenance_thread: JoinHandle<()>,
+    control: ControlSocket,
+    environment: ServiceEnvironment,
 }
 
 impl MountedVolume {
@@ -46,15 +47,14 @@ impl MountedVolume {
         let shown = path.display();
         let holds_luns = LunVolume::exists_on(&mut running.array).in_array(&shown)?;
         if let Some(what) = mismatch_reason(&path, holds_luns, &directories) {
-            running.close()?;
-            return Err(what);
+            return running.refuse(what);
         }
         let is_whole = running.array.rebuild_progress().is_complete();
         let log = log_options(&running, false);
         let RunningArray { array, files, .. } = running;
         let clock = || environment.vfs.clock();
         let used_luns = directories.values().flatten().cloned().collect();
-        let (volumes, luns) = if holds_luns {
+        let (volumes, luns, owner): (_, _, Arc<dyn ArrayOwner>) = if holds_luns {
             let luns = SharedLunVolume::new(LunVolume::start(array, &log).in_array(&shown)?);
             let volumes =
                 directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
@@ -71,54 +71,39 @@ impl MountedVolume {
             let mounted = match mounted {
                 Ok(mounted) => mounted,
                 Err(failure) => {
-                    close_luns(luns, &path)?;
+                    // The first error is reported.
+                    let _ = close_luns(luns, &path);
                     return Err(failure);
                 }
             };
-            (mounted, Some(luns))
+            (mounted, Some(luns.clone()), Arc::new(luns))
         } else {
             let volume = Volume::mount(array, clock(), &path).in_array(&shown)?;
-            (vec![(path.clone(), volume)], None)
+            (vec![(path.clone(), volume.clone())], None, Arc::new(volume))
         };
         if !is_whole {
             environment.note(format_args!("{shown}: members are rebuilt while the load runs"));
         }
         let files = Arc::new(Mutex::new(files));
-        let holder: Option<Arc<dyn ArrayOwner>> = match (&luns, &volumes[..]) {
-            (Some(luns), _) => Some(Arc::new(luns.clone())),
-            (None, [(_, volume), ..]) => Some(Arc::new(volume.clone())),
-            (None, []) => None,
-        };
-        let mut mounted = MountedVolume {
+        let activity = ConcurrentActivity::with_luns(used_luns);
+        let used = Arc::new(ArrayInUse::new(owner, files.clone(), environment.clone(), activity));
+        let (weak, control) = (Arc::downgrade(&used), ControlSocket::open(&path, used.clone()));
+        let stop = stop.clone();
+        let maintenance_thread = thread::spawn(move || {
+            // Errors from a rebuild or a consistency point are reported when the array is closed.
+            let _ = used.maintain_until_stopped(None, &stop);
+        });
+        let environment = environment.clone();
+        Ok(MountedVolume {
             array: path,
             files,
             volumes,
             luns,
-            used: Weak::new(),
-            maintenance_thread: None,
-            control: None,
-        };
-        if let Some(holder) = holder {
-            let used = Arc::new(ArrayInUse::new(
-                holder,
-                mounted.files.clone(),
-                environment.clone(),
-                ConcurrentActivity::with_luns(used_luns),
-            ));
-            mounted.used = Arc::downgrade(&used);
-            mounted.control = Some(ControlSocket::open(&mounted.array, used.clone()));
-            let stop = stop.clone();
-            mounted.maintenance_thread = Some(thread::spawn(move || {
-                // Errors from a rebuild or a consistency point are reported when the array is closed.
-                let _ = used.maintain_until_stopped(None, &stop);
-            }));
-        }
-        Ok(mounted)
-    }
-
-    /// Returns the volumes with their directories.
-    pub fn volumes(&self) -> &[(PathBuf, Volume)] {
-        &self.volumes
+            used: weak,
+            maintenance_thread,
+            control,
+            environment,
+        })
     }
 
     /// Returns the array and its volumes, to read counters.
@@ -127,74 +112,75 @@ impl MountedVolume {
     }
 
     /// Shuts the array down.
-    pub fn close(mut self, environment: &ServiceEnvironment) -> Result<()> {
-        drop(self.control.take());
-        if let Some(beside) = self.maintenance_thread.take() {
-            // If the thread panicked, it has already reported the panic.
-            let _ = beside.join();
-        }
+    pub fn close(self) -> Result<()> {
+        drop(self.control);
+        // If the thread panicked, it has already reported the panic.
+        let _ = self.maintenance_thread.join();
+        let MountedVolume { array, files, volumes, luns, environment, .. } = self;
         // The consistency point writes pending changes, which must be included in the figures.
-        let last = match &self.luns {
-            Some(luns) => luns.with_volume(LunVolume::consistency_point),
-            None => Ok(()),
-        };
-        self.report(environment);
+        let last = luns.as_ref().map_or(Ok(()), |luns| luns.with_volume(LunVolume::consistency_point));
+        report(&volumes, luns.as_ref(), &mut files.lock(), &environment);
         // A volume that is not closed would keep the LUNs in use.
         let close = |closed: std::result::Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
             let this = volume.close();
             closed.and(this)
         };
-        let closed = self.volumes.iter().fold(last, close);
-        let ended = self.luns.take().map_or(Ok(()), |luns| close_luns(luns, &self.array));
-        closed.in_array(self.array.display()).and(ended)
+        let closed = volumes.iter().fold(last, close);
+        drop(volumes);
+        let ended = luns.map_or(Ok(()), |luns| close_luns(luns, &array));
+        closed.in_array(array.display()).and(ended)
     }
+}
 
-    /// Adds an event with the test's figures to the array's event file.
-    fn report(&self, environment: &ServiceEnvironment) {
-        let Some((_, first)) = self.volumes.first() else { return };
-        let found = first.with_array(|array| (array.status(), array.counters()));
-        let Some((status, counters)) = found else { return };
-        let host = host_writes(self.volumes.iter().map(|(_, volume)| volume));
-        let absorbed = self.luns.as_ref().map(|luns| luns.with_volume(|luns| luns.counters()));
-        // Blocks that are overwritten in memory before the consistency point are never written to the array.
-        let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
-        let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
-        let total = counters.members.total();
-        let content = counters.members.data_and_parity;
-        let commands = each(total.writes, host.writes);
-        let blocks = each(total.blocks_written, host.blocks);
-        let written = each(content.blocks_written, stored);
-        let moved = each(content.blocks_written + counters.blocks_read_for_writes, stored);
-        let ratios = commands.zip(blocks).zip(written).map_or(String::new(), |((commands, blocks), written)| {
-            format!(
-                ", {commands:.2} member writes per write, and {blocks:.2} blocks per block; {written:.2} of \
+/// Adds an event with the test's figures to the array's event file.
+fn report(
+    volumes: &[(PathBuf, Volume)],
+    luns: Option<&SharedLunVolume>,
+    files: &mut ArrayFiles,
+    environment: &ServiceEnvironment,
+) {
+    let Some((_, first)) = volumes.first() else { return };
+    let found = first.with_array(|array| (array.status(), array.counters()));
+    let Some((status, counters)) = found else { return };
+    let host = host_writes(volumes.iter().map(|(_, volume)| volume));
+    let absorbed = luns.map(|luns| luns.with_volume(|luns| luns.counters()));
+    // Blocks that are overwritten in memory before the consistency point are never written to the array.
+    let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
+    let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
+    let total = counters.members.total();
+    let content = counters.members.data_and_parity;
+    let commands = each(total.writes, host.writes);
+    let blocks = each(total.blocks_written, host.blocks);
+    let written = each(content.blocks_written, stored);
+    let moved = each(content.blocks_written + counters.blocks_read_for_writes, stored);
+    let ratios = commands.zip(blocks).zip(written).map_or(String::new(), |((commands, blocks), written)| {
+        format!(
+            ", {commands:.2} member writes per write, and {blocks:.2} blocks per block; {written:.2} of \
                  data and parity per block that was not replaced in memory"
-            )
-        });
-        let text = format!(
-            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks \
+        )
+    });
+    let text = format!(
+        "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks \
              repaired, {} defects found.",
-            host.writes,
-            host.blocks,
-            counters.commits,
-            counters.rows_recovered,
-            counters.blocks_repaired,
-            counters.defects
-        );
-        let figures = json!({
-            "host_writes": host.writes, "host_blocks": host.blocks, "stored_blocks": stored,
-            "member_writes": total.writes, "member_blocks_written": total.blocks_written,
-            "member_reads": total.reads, "member_blocks_read": total.blocks_read,
-            "blocks_read_for_writes": counters.blocks_read_for_writes,
-            "members": transfers_json(&counters.members), "defects": counters.defects,
-            "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
-            "data_and_parity_written_per_stored_block": written, "data_and_parity_moved_per_stored_block": moved,
-        });
-        let mut files = self.files.lock();
-        files.event("test_ended", ArrayEventSeverity::Information, &text, figures);
-        if let Err(failure) = files.save_members(&status) {
-            environment.note(failure.full_text());
-        }
+        host.writes,
+        host.blocks,
+        counters.commits,
+        counters.rows_recovered,
+        counters.blocks_repaired,
+        counters.defects
+    );
+    let figures = json!({
+        "host_writes": host.writes, "host_blocks": host.blocks, "stored_blocks": stored,
+        "member_writes": total.writes, "member_blocks_written": total.blocks_written,
+        "member_reads": total.reads, "member_blocks_read": total.blocks_read,
+        "blocks_read_for_writes": counters.blocks_read_for_writes,
+        "members": transfers_json(&counters.members), "defects": counters.defects,
+        "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
+        "data_and_parity_written_per_stored_block": written, "data_and_parity_moved_per_stored_block": moved,
+    });
+    files.event("test_ended", ArrayEventSeverity::Information, &text, figures);
+    if let Err(failure) = files.save_members(&status) {
+        environment.note(failure.full_text());
     }
 }
 

@@ -8,14 +8,16 @@ use jetcell_vfs::Vfs;
 use super::create::open_distinct;
 use super::members::{ArrayMode, MemberSet};
 use super::read::BlockReader;
-use super::recovery::replay_journal;
+use super::recovery::JournalReplay;
 use super::rows::RowStore;
-use super::save_interval::SaveInterval;
 use super::write::{RowWriter, Staging};
 use super::{Array, LoadMeter};
 use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};
+
+/// Default number of zones that are rebuilt between two saves of the rebuild progress in the superblocks.
+const ZONES_PER_SAVE: u64 = 64;
 
 /// Access mode for an assembled array.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,7 +62,8 @@ impl Array {
         Ok(Array {
             staging: Staging::new(start(rows, options)?),
             reader: BlockReader::default(),
-            saves: SaveInterval::default(),
+            zones_since_save: 0,
+            zones_per_save: ZONES_PER_SAVE,
             load: LoadMeter::new(clock),
         })
     }
@@ -68,16 +71,16 @@ impl Array {
 
 /// Brings the members to a consistent state, and records on them that the array is in use.
 fn start(mut rows: RowStore, options: AssembleOptions) -> Result<RowWriter> {
-    let members = rows.members_mut();
+    let members = &mut rows.members;
     let lost = members.lost_slots();
-    let floor = members.config().journal_floor;
-    if members.mode() == ArrayMode::ReadOnly {
-        if members.config().is_open && !options.force {
+    let floor = members.config.journal_floor;
+    if members.mode == ArrayMode::ReadOnly {
+        if members.config.is_open && !options.force {
             return Err(ArrayRefusal::NotShutDown.into());
         }
         // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
-        let open = members.config().open_rows.clone();
-        members.records_mut().hide(open);
+        let open = members.config.open_rows.clone();
+        members.records.hide(open);
         return Ok(RowWriter::new(rows, floor));
     }
     if !members.tolerates_loss(&lost) {
@@ -86,23 +89,23 @@ fn start(mut rows: RowStore, options: AssembleOptions) -> Result<RowWriter> {
     }
     // Slots whose members had already failed are ignored here: the last writes were journalled without those
     // members.
-    let known = |slot: &&usize| members.config().slots[**slot].member != 0;
+    let known = |slot: &&usize| members.config.slots[**slot].member != 0;
     let missing = lost.iter().filter(known).count();
-    let is_open = members.config().is_open;
+    let is_open = members.config.is_open;
     if is_open && missing > 0 && !options.force {
         return Err(ArrayRefusal::DirtyDegraded { missing }.into());
     }
-    let replayed = if is_open { replay_journal(&mut rows)? } else { None };
+    let replayed = if is_open { JournalReplay { rows: &mut rows }.run()? } else { None };
     let sequence = replayed.unwrap_or(floor);
     // From now on, members that were not found are stale.
-    rows.members_mut().remove_missing_members();
-    rows.members_mut().assign_spares();
+    rows.members.remove_missing_members();
+    rows.members.assign_spares();
     let mut writer = RowWriter::new(rows, sequence);
     writer.clear_open_rows()?;
-    let config = writer.members_mut().config_mut();
+    let config = &mut writer.rows.members.config;
     config.is_open = true;
     config.journal_floor = sequence;
-    writer.members_mut().save_config()?;
+    writer.rows.members.save_config()?;
     Ok(writer)
 }
 

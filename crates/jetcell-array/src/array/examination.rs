@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use super::status::{ArrayState, SlotState, SlotStatus};
+use super::status::{ArrayState, SlotStatus};
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::ArrayLayout;
 use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, Superblock};
@@ -83,19 +83,8 @@ impl ArrayExamination {
                 .map(|(path, _)| path.clone())
         };
         let zones = config.layout.zones();
-        let slots: Vec<SlotStatus> = config
-            .slots
-            .iter()
-            .map(|slot| {
-                let (member, replacement) = (path_of(slot.member), path_of(slot.replacement));
-                SlotStatus {
-                    state: SlotState::from_presence(member.is_some(), replacement.is_some()),
-                    member,
-                    replacement,
-                    progress: slot.rebuilt.len() as f64 / zones as f64,
-                }
-            })
-            .collect();
+        let slots: Vec<SlotStatus> =
+            config.slots.iter().map(|slot| SlotStatus::new(slot, zones, path_of)).collect();
         let lost: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].member.is_none()).collect();
         let state = match config.layout.tolerates_loss(&lost) {
             _ if lost.is_empty() => ArrayState::Optimal,

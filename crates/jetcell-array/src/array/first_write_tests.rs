@@ -179,11 +179,11 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
     let mut saves = vec![];
     for first in [0, 16, 32, 48, 64] {
         let run = rows(&mut tested, first..first + 16, 1);
-        let before = tested.array().members().config().generation;
+        let before = tested.array().members().config.generation;
         tested.write_run(&run).unwrap();
         assert!(tested.array().staging.has_new_rows() && (first..first + 8).all(|row| is_open(&tested, row)));
         tested.flush().unwrap();
-        saves.push(tested.array().members().config().generation - before);
+        saves.push(tested.array().members().config.generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
     // The first run also needs a configuration save that opens rows.
@@ -346,9 +346,7 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
             let first = 2 * ZONE_ROWS * writer + 2 * UNIT * step;
             let run = rows(&mut tested, first..first + 2 * UNIT, 1);
             tested.write_run(&run).unwrap();
-            assert!(
-                tested.array().members().config().open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES
-            );
+            assert!(tested.array().members().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES);
         }
     }
     tested.flush().unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{OpenMode, Vfs};
 
-use super::{Array, MemberPurpose, MemberRequirements, PreparedMember};
+use super::{Array, MemberPurpose, MemberRequirements, MemberSet, PreparedMember};
 use crate::error::{ArrayRefusal, Result};
 use crate::member::{MemberDevice, MemberLayout};
 
@@ -15,7 +15,18 @@ impl Array {
     /// # Errors
     /// The array cannot have such members now, some of the files are already members, or a file is given twice.
     pub fn member_requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
-        self.members().requirements(part, paths)
+        let MemberSet { vfs, devices, config, .. } = self.members();
+        self.members().check_purpose(part, paths.len())?;
+        for (index, path) in paths.iter().enumerate() {
+            let is_member = |device: &MemberDevice| !device.failed && vfs.same_file(&device.path(), path);
+            if devices.iter().any(is_member) || paths[..index].iter().any(|other| vfs.same_file(other, path))
+            {
+                return Err(ArrayRefusal::DuplicateMember(path.clone()).into());
+            }
+        }
+        let layout = devices[0].layout;
+        let (zones, bytes) = (config.layout.zones(), layout.bytes_for(config.layout.rows));
+        Ok(MemberRequirements { vfs: vfs.clone(), layout, zones, bytes, purpose: part })
     }
 
     /// Adds files as members, for the purpose for which they were prepared.
@@ -23,7 +34,7 @@ impl Array {
     /// # Errors
     /// The array can no longer have such members, or it failed.
     pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
-        let Some(part) = members.first().map(PreparedMember::purpose) else { return Ok(()) };
+        let Some(part) = members.first().map(|member| member.purpose) else { return Ok(()) };
         if part == MemberPurpose::DataColumns {
             self.flush()?;
         }
@@ -32,7 +43,7 @@ impl Array {
             // Journal entries use the current numbering of cells, so they must not be replayed after this change.
             self.row_writer().sync_members()?;
         }
-        let sequence = self.staging.writer().sequence();
+        let sequence = self.staging.writer.sequence;
         self.members_mut().enlist(part, members, sequence)
     }
 

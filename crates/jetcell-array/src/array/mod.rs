@@ -15,7 +15,6 @@ mod recovery;
 mod rows;
 #[cfg(test)]
 mod rows_in_flight_tests;
-mod save_interval;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -27,7 +26,6 @@ use jetcell_vfs::IoBuffer;
 
 use self::members::{ArrayMode, MemberSet};
 use self::read::BlockReader;
-use self::save_interval::SaveInterval;
 use self::write::Staging;
 use crate::bytes::BlockStore;
 use crate::error::{ArrayRefusal, Result};
@@ -41,7 +39,9 @@ pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
 pub use self::members::{ArrayIoCounters, MemberPurpose, MemberRequirements, PreparedMember};
-pub(crate) use self::members::{InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+pub(crate) use self::members::{
+    InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment, join_writes,
+};
 pub use self::read::BlockReadAhead;
 pub use self::rows::FreeRowWrite;
 pub(crate) use self::rows::RowStore;
@@ -68,7 +68,10 @@ pub use self::write::{OpenZone, RowWriter};
 pub struct Array {
     staging: Staging,
     reader: BlockReader,
-    saves: SaveInterval,
+    /// Number of zones rebuilt since the progress was last saved in the superblocks. It is saved every
+    /// `zones_per_save` zones.
+    pub(crate) zones_since_save: u64,
+    pub(crate) zones_per_save: u64,
     load: LoadMeter,
 }
 
@@ -80,29 +83,25 @@ impl Array {
 
     /// Returns the identity of the array.
     pub fn id(&self) -> u128 {
-        self.members().config().array
+        self.members().config.array
     }
 
     /// Returns true if any block was ever written.
     pub fn was_written(&self) -> bool {
-        self.staging.writer().sequence() > 1 || self.lifetime().blocks_written > 0
+        self.staging.writer.sequence > 1 || self.lifetime().blocks_written > 0
     }
 
     pub(crate) fn members(&self) -> &MemberSet {
-        self.staging.writer().members()
+        &self.staging.writer.rows.members
     }
 
     pub(crate) fn members_mut(&mut self) -> &mut MemberSet {
-        self.staging.writer_mut().members_mut()
+        &mut self.staging.writer.rows.members
     }
 
     /// Returns the writer of rows, for layers that manage the space of the array themselves.
     pub fn row_writer(&mut self) -> &mut RowWriter {
-        self.staging.writer_mut()
-    }
-
-    pub(crate) fn saves(&mut self) -> &mut SaveInterval {
-        &mut self.saves
+        &mut self.staging.writer
     }
 
     /// Runs a step of a rebuild, copy or scrub. Its transfers are counted as maintenance.
@@ -111,16 +110,16 @@ impl Array {
         step: impl FnOnce(&mut RowWriter, &LoadMeter) -> Result<T>,
     ) -> Result<T> {
         self.row_writer().finish_rows()?;
-        self.members_mut().set_maintenance(true);
-        let result = step(self.staging.writer_mut(), &self.load);
-        self.members_mut().set_maintenance(false);
-        self.staging.rows_mut().release_fetched();
+        self.members_mut().is_maintenance = true;
+        let result = step(&mut self.staging.writer, &self.load);
+        self.members_mut().is_maintenance = false;
+        self.staging.writer.rows.release_fetched();
         result
     }
 
     /// Returns the counters accumulated since the array was assembled.
     pub fn counters(&self) -> ArrayIoCounters {
-        *self.members().counters()
+        self.members().counters
     }
 
     /// Returns the totals since the array was created. After a crash, activity since the last save of the superblocks
@@ -136,7 +135,7 @@ impl Array {
 
     /// Returns the kernel in use.
     pub fn kernel(&self) -> Kernel {
-        self.staging.rows().kernel()
+        self.staging.writer.rows.kernel
     }
 
     /// Returns the meter for operations of the load. Callers that share the array through a lock should time their
@@ -160,19 +159,10 @@ impl Array {
     /// Reads whole blocks, starting at block `first`. Blocks that are missing or damaged on a member are recovered
     /// from the other members and written back.
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
-        self.members().check_running()?;
         let count = self.check_range(first, buffer.len())?;
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-        self.read_counted(&blocks, &mut buffers, None)
-    }
-
-    /// Reads individual blocks as one batch, each into its own buffer. The members work concurrently.
-    ///
-    /// # Panics
-    /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
-    pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.finish_read(blocks, buffers, None)
+        self.finish_read(&blocks, &mut buffers, None)
     }
 
     /// Starts to read blocks of the array. The array may be used before [`Array::finish_read`] requests the blocks.
@@ -195,16 +185,7 @@ impl Array {
         for block in blocks {
             self.check_range(*block, BLOCK)?;
         }
-        self.read_counted(blocks, buffers, ahead)
-    }
-
-    fn read_counted(
-        &mut self,
-        blocks: &[u64],
-        buffers: &mut [&mut [u8]],
-        ahead: Option<BlockReadAhead>,
-    ) -> Result<()> {
-        self.members_mut().counters_mut().blocks_read += blocks.len() as u64;
+        self.members_mut().counters.blocks_read += blocks.len() as u64;
         self.reader.read_blocks(&mut self.staging, blocks, buffers, ahead)
     }
 
@@ -235,12 +216,12 @@ impl Array {
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
     pub fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
-        self.members_mut().buffers().copy_to_block(content, are_many)
+        self.members_mut().buffers.copy_to_block(content, are_many)
     }
 
     /// Puts a block's buffer back into the pool, unless the block is still shared.
     pub fn recycle_block(&mut self, block: SharedBlock) {
-        self.members_mut().buffers().recycle_block(block);
+        self.members_mut().buffers.recycle_block(block);
     }
 
     /// Routes all further writes through the journal, except for writes of whole rows that the caller starts itself.
@@ -251,13 +232,13 @@ impl Array {
     /// Flushes staged writes, makes all in-place writes durable, and records on the members that the array was shut
     /// down.
     pub fn close(mut self) -> Result<()> {
-        if self.members().mode() == ArrayMode::ReadOnly {
+        if self.members().mode == ArrayMode::ReadOnly {
             return Ok(());
         }
         self.flush()?;
         self.row_writer().sync_members()?;
-        let sequence = self.staging.writer().sequence();
-        let config = self.members_mut().config_mut();
+        let sequence = self.staging.writer.sequence;
+        let config = &mut self.members_mut().config;
         config.is_open = false;
         config.open_rows = Extents::default();
         config.journal_floor = sequence;
@@ -279,7 +260,7 @@ impl BlockStore for Array {
     }
 
     fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.read_scattered(blocks, buffers)
+        self.finish_read(blocks, buffers, None)
     }
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::members::{ArrayMode, MemberSet};
 use crate::geometry::RaidLevel;
-use crate::member::MemberId;
+use crate::member::{MemberId, SlotConfig};
 
 /// Health of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,17 +30,6 @@ pub enum SlotState {
     Missing,
 }
 
-impl SlotState {
-    pub(super) fn from_presence(has_member: bool, has_replacement: bool) -> SlotState {
-        match (has_member, has_replacement) {
-            (true, false) => SlotState::Present,
-            (true, true) => SlotState::Copying,
-            (false, true) => SlotState::Rebuilding,
-            (false, false) => SlotState::Missing,
-        }
-    }
-}
-
 /// An array slot, its members, and the progress of a rebuild or copy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotStatus {
@@ -52,6 +41,24 @@ pub struct SlotStatus {
     pub replacement: Option<PathBuf>,
     /// Fraction of zones that the replacement already has, between 0 and 1.
     pub progress: f64,
+}
+
+impl SlotStatus {
+    /// Returns the state of a slot with this number of zones, whose members have the paths that `path` returns.
+    pub(super) fn new(
+        slot: &SlotConfig,
+        zones: u64,
+        path: impl Fn(MemberId) -> Option<PathBuf>,
+    ) -> SlotStatus {
+        let (member, replacement) = (path(slot.member), path(slot.replacement));
+        let state = match (&member, &replacement) {
+            (Some(_), None) => SlotState::Present,
+            (Some(_), Some(_)) => SlotState::Copying,
+            (None, Some(_)) => SlotState::Rebuilding,
+            (None, None) => SlotState::Missing,
+        };
+        SlotStatus { state, member, replacement, progress: slot.rebuilt.len() as f64 / zones as f64 }
+    }
 }
 
 /// State of an array and of each of its slots.
@@ -76,17 +83,12 @@ pub struct ArrayStatus {
 impl ArrayStatus {
     /// Returns the state of these members, of whose blocks `staged_blocks` are not committed.
     pub(super) fn new(members: &MemberSet, staged_blocks: usize) -> ArrayStatus {
-        let config = members.config();
-        let path = |member: MemberId| members.device_of(member).map(|device| members.device(device).path());
+        let config = &members.config;
+        let path = |member: MemberId| members.device_of(member).map(|device| members.devices[device].path());
         let zones = config.layout.zones();
-        let slots = config.slots.iter().map(|slot| {
-            let (member, replacement) = (path(slot.member), path(slot.replacement));
-            let state = SlotState::from_presence(member.is_some(), replacement.is_some());
-            let progress = slot.rebuilt.len() as f64 / zones as f64;
-            SlotStatus { state, member, replacement, progress }
-        });
+        let slots = config.slots.iter().map(|slot| SlotStatus::new(slot, zones, path));
         let lost = members.lost_slots();
-        let state = match members.mode() {
+        let state = match members.mode {
             ArrayMode::Stopped => ArrayState::Stopped,
             _ if !members.tolerates_loss(&lost) => ArrayState::Stopped,
             _ if lost.is_empty() => ArrayState::Optimal,
@@ -98,7 +100,7 @@ impl ArrayStatus {
             bytes: config.layout.bytes(),
             slots: slots.collect(),
             spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
-            failed: members.failed().to_vec(),
+            failed: members.failed.clone(),
             staged_blocks,
         }
     }

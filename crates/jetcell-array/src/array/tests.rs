@@ -404,7 +404,7 @@ fn examination_identifies_each_file_while_the_array_runs() {
     let (spare, other) = (tested.new_file(), tested.new_file());
     tested.array().add_spare(&spare, false).unwrap();
     tested.array().set_zones_per_save(1);
-    tested.array().rebuild_step().unwrap();
+    tested.array().rebuild_rows(ZONE_ROWS).unwrap();
     let absent = PathBuf::from("/a/absent");
     let paths = [tested.members.clone(), vec![spare, other, absent]].concat();
     let found = ArrayExamination::new(&tested.disk, 77, &paths).unwrap();
@@ -570,7 +570,7 @@ fn prefetched_records_are_used_unless_the_zone_changes() {
         tested.write(&[(blocks(2)[7], 77)].into()).unwrap();
         assert_eq!(read(&mut tested, 2, false), 0, "{level}");
         assert_eq!(tested.array().counters().stale_blocks + tested.array().counters().checksum_errors, 0);
-        tested.array().members_mut().records_mut().forget_zone(2);
+        tested.array().members_mut().records.forget_zone(2);
         assert_eq!(read(&mut tested, 2, false), each, "{level}");
     }
 }

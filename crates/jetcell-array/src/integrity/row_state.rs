@@ -37,6 +37,12 @@ pub(crate) struct RowState {
 }
 
 impl RowState {
+    /// Returns true if no member has content of the row. A write leaves records on more members than the level may
+    /// lose, so missing members do not matter.
+    pub fn is_new(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
+    }
+
     /// Determines the state of every cell from its record. `None` stands for a cell that no member has.
     pub fn new(code: &RedundancyCode, records: &[Option<RecordSlot>]) -> RowState {
         let columns = code.data_columns(records.len());

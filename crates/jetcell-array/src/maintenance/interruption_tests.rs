@@ -9,7 +9,7 @@ use jetcell_sync::thread;
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 
 use crate::test_array::{TestArray, ZONES, is_io_error};
-use crate::{Array, ArrayState, AssembleOptions, RaidLevel, Result, ScrubReport};
+use crate::{Array, ArrayState, AssembleOptions, RaidLevel, Result, ScrubReport, ZONE_ROWS};
 
 /// Each level with its number of members, and the number of members that the tests remove or damage.
 const SHAPES: [(RaidLevel, usize, usize); 3] =
@@ -86,7 +86,7 @@ fn a_rebuild_resumes_after_an_interruption_at_any_write() {
             if tested.array().rebuild_progress().is_complete() {
                 return Ok(true);
             }
-            let progress = tested.array().rebuild_step()?;
+            let progress = tested.array().rebuild_rows(ZONE_ROWS)?;
             assert_eq!(progress.rows_lost, 0);
             Ok(false)
         };
@@ -116,7 +116,7 @@ fn a_scrub_resumes_after_an_interruption_at_any_write() {
         }
         let step = |tested: &mut TestArray| {
             let mut report = ScrubReport::default();
-            let is_last = tested.array().scrub_step(&mut report)?;
+            let is_last = tested.array().scrub_zones(1, &mut report)?;
             // After the power cut, every read fails.
             let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();
             assert!(is_good || !tested.has_power(), "{report:?}");
@@ -194,7 +194,7 @@ fn a_slow_member_neither_blocks_the_array_nor_changes_data() {
         for _ in 0..ZONES {
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
-            tested.array().rebuild_step().unwrap();
+            tested.array().rebuild_rows(ZONE_ROWS).unwrap();
         }
         tested.refresh_members();
         assert!(tested.array().scrub().unwrap().is_clean());

@@ -35,12 +35,15 @@ fn max_rows_in_memory(layout: &ArrayLayout) -> u64 {
     zones.clamp(1, MAX_STEP_ZONES) * ZONE_ROWS
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl Array {
-    /// Rebuilds or copies one zone.
-    pub fn rebuild_step(&mut self) -> Result<RebuildProgress> {
-        self.rebuild_rows(ZONE_ROWS)
+    /// Sets the number of zones after which the progress is saved in the superblocks. The default is 64.
+    pub fn set_zones_per_save(&mut self, zones: u64) {
+        self.zones_per_save = zones.max(1);
     }
+}
 
+impl Array {
     /// Rebuilds or copies up to `most` consecutive rows, in one zone or in several whole zones. All members work
     /// concurrently, and each zone is one transfer per member. If an operation of the load is waiting, the call
     /// returns after the current zone.
@@ -48,17 +51,18 @@ impl Array {
         self.members().check_writable()?;
         let mut rows_lost = 0;
         let most = most.clamp(1, max_rows_in_memory(self.layout()));
-        if let Some((rows, targets)) = MemberRebuild::new(self.row_writer()).next_rows(most) {
-            self.members_mut().records_mut().trim();
+        if let Some((rows, targets)) = MemberRebuild(self.row_writer()).next_rows(most) {
+            self.members_mut().records.trim();
             let (end, lost) =
-                self.maintain(|writer, load| MemberRebuild::new(writer).run(load, rows.clone(), &targets))?;
+                self.maintain(|writer, load| MemberRebuild(writer).run(load, rows.clone(), &targets))?;
             rows_lost = lost;
-            let mut rebuild = MemberRebuild::new(self.row_writer());
+            let mut rebuild = MemberRebuild(self.row_writer());
             let zones = rebuild.mark_rebuilt(rows.start..end, targets)?;
             rebuild.promote()?;
-            if self.saves().is_due_after(zones) {
+            self.zones_since_save += zones;
+            if self.zones_since_save >= self.zones_per_save {
                 self.members_mut().save_config()?;
-                self.saves().restart();
+                self.zones_since_save = 0;
             }
         }
         self.members_mut().save_changes()?;
@@ -67,17 +71,7 @@ impl Array {
 
     /// Returns the progress of the rebuild.
     pub fn rebuild_progress(&self) -> RebuildProgress {
-        RebuildProgress::new(self.members().config())
-    }
-
-    /// Sets the number of zones after which the progress is saved in the superblocks. The default is 64.
-    pub fn set_zones_per_save(&mut self, zones: u64) {
-        self.saves().set_zones(zones);
-    }
-
-    /// Checks the next zone, and adds the result to the report. Returns true if this was the last zone of a pass.
-    pub fn scrub_step(&mut self, report: &mut ScrubReport) -> Result<bool> {
-        self.scrub_zones(1, report)
+        RebuildProgress::new(&self.members().config)
     }
 
     /// Checks up to `most` zones, and adds the results to the report. Members read concurrently and ahead of the
@@ -90,16 +84,16 @@ impl Array {
         let most = zones.min(first + most.clamp(1, max_rows_in_memory(self.layout()) / ZONE_ROWS));
         report.damaged.resize(self.layout().slots, 0);
         // The scrub must check the records on the members, not those in the cache.
-        let records = self.members_mut().records_mut();
+        let records = &mut self.members_mut().records;
         records.trim();
         (first..most).for_each(|zone| records.forget_zone(zone));
         let rows = first * ZONE_ROWS..most * ZONE_ROWS;
         let end = self.maintain(|writer, load| RowScrub { writer, report }.run(load, rows))? / ZONE_ROWS;
         report.zones += end - first;
         let is_last = end == zones;
-        self.members_mut().config_mut().scrub_cursor = if is_last { 0 } else { end };
+        self.members_mut().config.scrub_cursor = if is_last { 0 } else { end };
         // Saving the cursor shows the progress to others, and allows an interrupted pass to resume.
-        if is_last || self.saves().is_between(first, end) {
+        if is_last || first / self.zones_per_save != end / self.zones_per_save {
             self.members_mut().save_config()?;
         }
         Ok(is_last)
@@ -107,13 +101,13 @@ impl Array {
 
     /// Returns the zone at which the scrub resumes.
     pub fn scrub_cursor(&self) -> u64 {
-        self.members().config().scrub_cursor
+        self.members().config.scrub_cursor
     }
 
     /// Runs a complete pass.
     pub fn scrub(&mut self) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
-        self.members_mut().config_mut().scrub_cursor = 0;
+        self.members_mut().config.scrub_cursor = 0;
         while !self.scrub_zones(u64::MAX, &mut report)? {}
         Ok(report)
     }

@@ -11,6 +11,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use super::zone_readahead::ZoneReadahead;
 use crate::array::{
     InFlightTransfers, LoadMeter, PartialZoneRebuild, RebuildTarget, RowStore, RowWriter, TransferSegment,
+    join_writes,
 };
 use crate::bytes::copy_to_buffer;
 use crate::error::{ArrayError, Result};
@@ -67,17 +68,11 @@ struct RebuiltCell {
 }
 
 /// A rebuild of lost members, or a copy of working ones.
-pub(super) struct MemberRebuild<'a> {
-    writer: &'a mut RowWriter,
-}
+pub(super) struct MemberRebuild<'a>(pub &'a mut RowWriter);
 
-impl<'a> MemberRebuild<'a> {
-    pub fn new(writer: &'a mut RowWriter) -> MemberRebuild<'a> {
-        MemberRebuild { writer }
-    }
-
+impl MemberRebuild<'_> {
     fn config(&self) -> &ArrayConfig {
-        self.writer.members().config()
+        &self.0.rows.members.config
     }
 
     /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
@@ -86,7 +81,7 @@ impl<'a> MemberRebuild<'a> {
             let targets = self.targets_of(begun.zone);
             !targets.is_empty() && begun.targets == targets
         };
-        if let Some(begun) = self.writer.members().partial_rebuild().filter(is_current) {
+        if let Some(begun) = self.0.rows.members.partial_rebuild.as_ref().filter(is_current) {
             let end = (begun.zone + 1) * ZONE_ROWS;
             return Some((begun.next_row..end.min(begun.next_row + most), begun.targets.clone()));
         }
@@ -110,8 +105,9 @@ impl<'a> MemberRebuild<'a> {
         let lacks = |slot: usize| {
             let config = &self.config().slots[slot];
             let device = self
-                .writer
-                .members()
+                .0
+                .rows
+                .members
                 .device_of(config.replacement)
                 .filter(|_| !config.rebuilt.contains(zone))?;
             Some((slot, device))
@@ -124,7 +120,7 @@ impl<'a> MemberRebuild<'a> {
         let slots = self.config().slots.iter();
         slots
             .filter(|slot| {
-                self.writer.members().device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)
+                self.0.rows.members.device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)
             })
             .count()
     }
@@ -142,10 +138,9 @@ impl<'a> MemberRebuild<'a> {
         let rebuilding = slots.iter().filter(|slot| slot.replacement != 0);
         let gaps = rebuilding.flat_map(|slot| edges.iter().map(|edge| slot.rebuilt.next_gap(*edge)));
         let is_whole = slots.iter().all(|slot| slot.rebuilt.ranges().len() < MAX_RANGES);
-        let recent = self.writer.recent_zones().iter().copied().filter(|_| is_whole);
-        let recency = |zone: &u64| {
-            self.writer.recent_zones().iter().position(|recent| recent == zone).filter(|_| is_whole)
-        };
+        let recent = self.0.recent_zones.iter().copied().filter(|_| is_whole);
+        let recency =
+            |zone: &u64| self.0.recent_zones.iter().position(|recent| recent == zone).filter(|_| is_whole);
         let candidates = gaps.chain(recent).filter(|zone| *zone < zones && is_open(*zone));
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
@@ -159,8 +154,8 @@ impl<'a> MemberRebuild<'a> {
         targets: &[RebuildTarget],
     ) -> Result<(u64, u64)> {
         let mut lost = 0;
-        let mut ahead = ZoneReadahead::new(self.writer.rows_mut(), load, rows, |store, row, state| {
-            let of_slot = |(slot, _): &RebuildTarget| store.members().layout().cell(row, *slot);
+        let mut ahead = ZoneReadahead::new(&mut self.0.rows, load, rows, |store, row, state| {
+            let of_slot = |(slot, _): &RebuildTarget| store.members.layout().cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
             let is_available = |store: &mut RowStore, cell: usize| {
                 state.cells[cell] == CellState::Empty || store.has_source(row, cell, state)
@@ -170,18 +165,16 @@ impl<'a> MemberRebuild<'a> {
         });
         let mut under_way = None;
         let mut written = Ok(());
-        while let Some(states) = ahead.next(self.writer.rows_mut()) {
+        while let Some(states) = ahead.next(&mut self.0.rows) {
             written = self.start_rebuild_writes(&states, targets, &mut lost).and_then(|started| {
-                under_way
-                    .replace(started)
-                    .map_or(Ok(()), |before| self.writer.members_mut().finish_writes(before))
+                under_way.replace(started).map_or(Ok(()), |before| self.0.rows.members.finish_writes(before))
             });
             if written.is_err() {
                 break;
             }
         }
         // The last writes are finished even after an error, because none may be in flight when this function returns.
-        let last = under_way.map_or(Ok(()), |last| self.writer.members_mut().finish_writes(last));
+        let last = under_way.map_or(Ok(()), |last| self.0.rows.members.finish_writes(last));
         written.and(last).map(|()| (ahead.end_of_read_rows(), lost))
     }
 
@@ -200,15 +193,15 @@ impl<'a> MemberRebuild<'a> {
         let zone = states[0].0 / ZONE_ROWS;
         let mut pieces = vec![];
         for (_, device) in targets {
-            if self.writer.members().has_failed(*device) {
+            if self.0.rows.members.devices[*device].failed {
                 continue;
             }
             match self.rebuild_segments(*device, zone, &filled) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.writer.members_mut().handle_write_result(*device, Err(error))?,
+                Err(error) => self.0.rows.members.handle_write_result(*device, Err(error))?,
             }
         }
-        Ok(self.writer.members_mut().start_writes(pieces, IoReason::Other))
+        Ok(self.0.rows.members.start_writes(pieces, IoReason::Other))
     }
 
     /// Returns the transfers that write a zone's blocks and records to a replacement.
@@ -218,8 +211,8 @@ impl<'a> MemberRebuild<'a> {
         zone: u64,
         filled: &[RebuiltCell],
     ) -> Result<Vec<TransferSegment>> {
-        let members = self.writer.members_mut();
-        let layout = members.device(device).layout;
+        let members = &mut self.0.rows.members;
+        let layout = members.devices[device].layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
         for filled in filled.iter().filter(|filled| filled.device == device) {
             members.put_record(device, filled.row, filled.record)?;
@@ -229,7 +222,7 @@ impl<'a> MemberRebuild<'a> {
         }
         let records = copy_to_buffer(members.record_block(device, zone)?);
         writes.push((layout.records(zone), &records));
-        Ok(members.join_writes(device, writes))
+        Ok(join_writes(&mut members.buffers, device, writes))
     }
 
     /// Determines the content of a row for the replacements. Returns true if all of the content could be read or
@@ -241,8 +234,8 @@ impl<'a> MemberRebuild<'a> {
         targets: &[RebuildTarget],
         filled: &mut Vec<RebuiltCell>,
     ) -> Result<bool> {
-        let rows = self.writer.rows_mut();
-        let layout = *rows.members().layout();
+        let rows = &mut self.0.rows;
+        let layout = *rows.members.layout();
         let cells: Vec<usize> = targets.iter().map(|(slot, _)| layout.cell(row, *slot)).collect();
         let mut found: Vec<Option<IoBuffer>> =
             cells.iter().map(|cell| rows.read_cell(row, *cell, state)).collect();
@@ -255,7 +248,7 @@ impl<'a> MemberRebuild<'a> {
             if let Some(mut whole) = whole {
                 // Other blocks of the row may turn out to be damaged. They use up parity that may be needed after the
                 // next failure, so they are repaired.
-                self.writer.repair(row, state, &whole)?;
+                self.0.repair(row, state, &whole)?;
                 for (cell, found) in cells.iter().zip(&mut found) {
                     *found = Some(std::mem::replace(&mut whole.cells[*cell], IoBuffer::zeroed(0)));
                 }
@@ -264,7 +257,7 @@ impl<'a> MemberRebuild<'a> {
         let is_whole = found.iter().all(Option::is_some);
         for (((_, device), cell), block) in targets.iter().zip(cells).zip(found) {
             let (record, block) = match block {
-                Some(block) => (self.writer.rows().expected_record(row, cell, state, &block), block),
+                Some(block) => (self.0.rows.expected_record(row, cell, state, &block), block),
                 None => (RecordSlot::Damaged, IoBuffer::zeroed(0)),
             };
             filled.push(RebuiltCell { device: *device, row, record, block });
@@ -274,21 +267,21 @@ impl<'a> MemberRebuild<'a> {
 
     /// Marks rows of replacements as rebuilt. Complete zones are made durable first. Returns their number.
     pub fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<u64> {
-        let members = self.writer.members_mut();
+        let members = &mut self.0.rows.members;
         let zone = rows.start / ZONE_ROWS;
         if !rows.end.is_multiple_of(ZONE_ROWS) {
-            members.set_partial_rebuild(Some(PartialZoneRebuild { zone, next_row: rows.end, targets }));
+            members.partial_rebuild = Some(PartialZoneRebuild { zone, next_row: rows.end, targets });
             return Ok(0);
         }
-        members.set_partial_rebuild(None);
+        members.partial_rebuild = None;
         let zones = zone..rows.end / ZONE_ROWS;
         for (slot, device) in targets {
-            if members.has_failed(device) {
+            if members.devices[device].failed {
                 continue;
             }
             members.sync_device(device)?;
-            if !members.has_failed(device) {
-                members.config_mut().slots[slot].rebuilt.insert(zones.clone());
+            if !members.devices[device].failed {
+                members.config.slots[slot].rebuilt.insert(zones.clone());
             }
         }
         Ok(zones.end - zones.start)
@@ -297,10 +290,10 @@ impl<'a> MemberRebuild<'a> {
     /// Makes replacements that have all zones the members of their slots. All of them are promoted in the same
     /// configuration, so startup never finds replacements that are complete but not promoted.
     pub fn promote(&mut self) -> Result<()> {
-        let members = self.writer.members_mut();
+        let members = &mut self.0.rows.members;
         let zones = members.layout().zones();
         let is_complete = |slot: &SlotConfig| slot.replacement != 0 && slot.rebuilt.len() >= zones;
-        let slots = &members.config().slots;
+        let slots = &members.config.slots;
         let complete: Vec<usize> = (0..slots.len()).filter(|slot| is_complete(&slots[*slot])).collect();
         if complete.is_empty() {
             return Ok(());

@@ -16,7 +16,7 @@ use super::zone_readahead::ZoneReadahead;
 use crate::array::{LoadMeter, RowWriter};
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
-use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::integrity::{CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
 /// An array row in which all blocks match their checksums, but parity and data disagree.
@@ -65,9 +65,9 @@ pub(super) struct RowScrub<'a> {
 impl RowScrub<'_> {
     /// Checks rows. Returns the end of the checked rows.
     pub fn run(&mut self, load: &LoadMeter, rows: Range<u64>) -> Result<u64> {
-        let all: Vec<usize> = (0..self.writer.members().layout().slots).collect();
-        let mut ahead = ZoneReadahead::new(self.writer.rows_mut(), load, rows, |_, _, _| all.clone());
-        while let Some(states) = ahead.next(self.writer.rows_mut()) {
+        let all: Vec<usize> = (0..self.writer.rows.members.layout().slots).collect();
+        let mut ahead = ZoneReadahead::new(&mut self.writer.rows, load, rows, |_, _, _| all.clone());
+        while let Some(states) = ahead.next(&mut self.writer.rows) {
             for (row, state) in states {
                 self.scrub_row(row, &state)?;
             }
@@ -82,10 +82,10 @@ impl RowScrub<'_> {
             return Ok(());
         }
         let all: Vec<usize> = (0..state.cells.len()).collect();
-        let before = self.writer.members().counters().blocks_repaired;
-        let layout = *self.writer.members().layout();
-        let (code, kernel) = (self.writer.members().code(), self.writer.rows().kernel());
-        let whole = match self.writer.rows_mut().whole_row(row, state, &all) {
+        let before = self.writer.rows.members.counters.blocks_repaired;
+        let layout = *self.writer.rows.members.layout();
+        let (code, kernel) = (self.writer.rows.members.code, self.writer.rows.kernel);
+        let whole = match self.writer.rows.whole_row(row, state, &all) {
             Ok(whole) => whole,
             Err(ArrayError::Unrecoverable { .. }) => {
                 self.report.unrecoverable.push(row);
@@ -104,30 +104,23 @@ impl RowScrub<'_> {
         }
         if !whole.recovered.is_empty() {
             self.writer.repair(row, state, &whole)?;
-            self.report.repaired += self.writer.members().counters().blocks_repaired - before;
+            self.report.repaired += self.writer.rows.members.counters.blocks_repaired - before;
             return Ok(());
         }
-        match self.writer.rows().check_consistency(&whole.cells) {
-            Consistency::Consistent => Ok(()),
+        let (suspect, is_repaired) = match self.writer.rows.check_consistency(&whole.cells) {
+            Consistency::Consistent => return Ok(()),
             Consistency::OneColumn(cell) if cell >= code.data_columns(state.cells.len()) => {
                 let mut cells = whole.cells;
                 let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
                 code.recover(&kernel, &mut targets, &[cell]);
                 self.rewrite_parity(row, cell, state, &cells[cell])?;
-                let suspect = Some(layout.slot(row, cell));
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: true });
-                Ok(())
+                (Some(layout.slot(row, cell)), true)
             }
-            Consistency::OneColumn(cell) => {
-                let suspect = Some(layout.slot(row, cell));
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: false });
-                Ok(())
-            }
-            Consistency::Inconsistent => {
-                self.report.parity_mismatches.push(ParityMismatch { row, suspect: None, is_repaired: false });
-                Ok(())
-            }
-        }
+            Consistency::OneColumn(cell) => (Some(layout.slot(row, cell)), false),
+            Consistency::Inconsistent => (None, false),
+        };
+        self.report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired });
+        Ok(())
     }
 
     /// Repairs damaged records. According to parity, the blocks of these records were never written.
@@ -136,16 +129,13 @@ impl RowScrub<'_> {
             if *cell_state != CellState::Empty {
                 continue;
             }
-            let members = self.writer.members_mut();
-            let slot = members.layout().slot(row, cell);
-            for device in members.sources(slot, row) {
-                if members.record(device, row, cell) == RecordSlot::Empty {
+            let rows = &mut self.writer.rows;
+            for device in rows.members.sources(row, cell) {
+                if rows.members.record(device, row, cell) == RecordSlot::Empty {
                     continue;
                 }
-                let result = members.put_record(device, row, RecordSlot::Empty);
-                let result = result.and_then(|()| members.write_records(device, row / ZONE_ROWS));
-                members.handle_write_result(device, result)?;
-                self.report.damaged[slot] += 1;
+                rows.rewrite_cell(device, row, RecordSlot::Empty, &[])?;
+                self.report.damaged[rows.members.layout().slot(row, cell)] += 1;
                 self.report.repaired += 1;
             }
         }
@@ -153,13 +143,11 @@ impl RowScrub<'_> {
     }
 
     fn rewrite_parity(&mut self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> Result<()> {
-        let rows = self.writer.rows_mut();
-        let layout = *rows.members().layout();
-        let (array, stored_cell) = (rows.members().config().array, layout.stored_cell(cell));
-        let record = BlockRecord::new(array, row, stored_cell, state.generation, state.tags, block);
-        for device in rows.members().sources(layout.slot(row, cell), row) {
+        let rows = &mut self.writer.rows;
+        let record = rows.new_record(row, cell, state.generation, state.tags, block);
+        for device in rows.members.sources(row, cell) {
             rows.rewrite_cell(device, row, RecordSlot::Written(record), block)?;
         }
-        rows.members_mut().save_changes()
+        rows.members.save_changes()
     }
 }

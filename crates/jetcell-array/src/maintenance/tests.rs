@@ -30,7 +30,7 @@ fn a_rebuild_under_load_restores_tolerance_for_new_losses() {
             tested.array().replace(slot, &file, false).unwrap();
         }
         assert_eq!(tested.array().status().state, ArrayState::Degraded(tolerance));
-        while !tested.array().rebuild_step().unwrap().is_complete() {
+        while !tested.array().rebuild_rows(ZONE_ROWS).unwrap().is_complete() {
             tested.check();
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
@@ -53,7 +53,7 @@ fn a_rebuild_resumes_after_a_restart() {
     let file = tested.new_file();
     tested.array().replace(1, &file, false).unwrap();
     tested.array().set_zones_per_save(1);
-    assert_eq!(tested.array().rebuild_step().unwrap().zones_done, 1);
+    assert_eq!(tested.array().rebuild_rows(ZONE_ROWS).unwrap().zones_done, 1);
     tested.refresh_members();
     tested.crash();
     tested.assemble(true).unwrap();
@@ -75,19 +75,19 @@ fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
         tested.array().replace(slot, &file, false).unwrap();
     }
     let array = tested.array();
-    array.members_mut().config_mut().layout =
-        ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config().layout };
-    array.members_mut().config_mut().slots[0].rebuilt.insert(0..40);
+    array.members_mut().config.layout =
+        ArrayLayout { rows: 100 * ZONE_ROWS, ..array.members().config.layout };
+    array.members_mut().config.slots[0].rebuilt.insert(0..40);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(40));
-    array.row_writer().recent_zones_mut().extend([20, 70, 60]);
+    array.row_writer().recent_zones.extend([20, 70, 60]);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(60));
-    array.members_mut().config_mut().slots[1].rebuilt.insert(60..61);
+    array.members_mut().config.slots[1].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(70));
-    array.row_writer().recent_zones_mut().clear();
-    array.members_mut().config_mut().slots[1].rebuilt.insert(40..50);
-    array.members_mut().config_mut().slots[0].rebuilt.insert(60..61);
+    array.row_writer().recent_zones.clear();
+    array.members_mut().config.slots[1].rebuilt.insert(40..50);
+    array.members_mut().config.slots[0].rebuilt.insert(60..61);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(50));
-    array.members_mut().config_mut().slots[0].rebuilt.insert(0..100);
+    array.members_mut().config.slots[0].rebuilt.insert(0..100);
     assert_eq!(MemberRebuild::new(array.row_writer()).next_zone(), Some(0));
 }
 
@@ -168,14 +168,14 @@ fn a_scrub_reports_progress_and_resumes_after_a_crash() {
     let mut tested = written(RaidLevel::Raid5, 4, 5, 20);
     tested.array().set_zones_per_save(1);
     let mut report = crate::ScrubReport::default();
-    assert!(!tested.array().scrub_step(&mut report).unwrap());
+    assert!(!tested.array().scrub_zones(1, &mut report).unwrap());
     tested.refresh_members();
     let shown = crate::ArrayExamination::new(&tested.disk, 77, &tested.members).unwrap();
     assert_eq!(shown.scrubbed, 0.5);
     tested.crash();
     tested.assemble(true).unwrap();
     assert_eq!(tested.array().scrub_cursor(), 1);
-    assert!(tested.array().scrub_step(&mut report).unwrap() && report.zones == 2);
+    assert!(tested.array().scrub_zones(1, &mut report).unwrap() && report.zones == 2);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
     let block = [0x3C; BLOCK];
     let stored = array.members().layout().stored_cell(cell);
     let record =
-        BlockRecord::new(array.members().config().array, row, stored, old.generation.get(), old.tags, &block);
+        BlockRecord::new(array.members().config.array, row, stored, old.generation.get(), old.tags, &block);
     let device = array.members().sources(array.members().layout().slot(row, cell), row).next().unwrap();
     array.row_writer().rows_mut().rewrite_cell(device, row, RecordSlot::Written(record), &block).unwrap();
 }
@@ -222,7 +222,7 @@ fn inconsistent_blocks_are_reported_and_only_parity_is_corrected() {
         let batch = (0..blocks).map(|block| (block, block * 3 + 1)).collect();
         tested.write(&batch).unwrap();
         let columns = tested.array().layout().data_columns();
-        let parities = tested.array().members().code().parities();
+        let parities = tested.array().members().code.parities();
         falsify(&mut tested, 1, 0);
         let report = tested.array().scrub().unwrap();
         let expected = (parities > 1).then(|| tested.array().layout().slot(1, 0));

@@ -30,7 +30,7 @@ impl<'n> ZoneReadahead<'n> {
         needed: impl Fn(&mut RowStore, u64, &RowState) -> Vec<usize> + 'n,
     ) -> ZoneReadahead<'n> {
         let needed_cells: NeededCells<'n> = Box::new(needed);
-        store.members_mut().load_records_of_rows(rows.clone());
+        store.members.load_records_of_rows(rows.clone());
         let mut ahead = ZoneReadahead { rest: rows, needed_cells, load: load.clone(), in_flight: None };
         ahead.in_flight = ahead.start(store);
         ahead

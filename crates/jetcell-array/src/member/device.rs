@@ -153,8 +153,8 @@ impl MemberDevice {
     }
 
     pub fn write(&mut self, offset: u64, from: &[u8], reason: IoReason) -> Result<()> {
-        self.unsynced = true;
-        self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
+        let result = self.file.write_at(offset, from, reason);
+        self.finish_write(offset, result)
     }
 
     /// Starts transfers; see [`File::submit`]. [`MemberDevice::finish_write`] must be called after each write.
@@ -162,15 +162,11 @@ impl MemberDevice {
         self.file.submit(batch);
     }
 
-    /// Marks a submitted write as completed. This must not happen earlier, because a sync that other writes cause
-    /// before the write completes does not make it durable.
-    pub fn finish_write(&mut self) {
+    /// Marks a write as completed. This must not happen earlier, because a sync that other writes cause before the
+    /// write completes does not make it durable.
+    pub fn finish_write(&mut self, offset: u64, result: io::Result<()>) -> Result<()> {
         self.unsynced = true;
-    }
-
-    /// Returns the error for a failed submitted write.
-    pub fn write_error(&self, offset: u64, error: io::Error) -> ArrayError {
-        self.error("writing", offset, error)
+        result.map_err(|error| self.error("writing", offset, error))
     }
 
     /// Makes all writes durable.

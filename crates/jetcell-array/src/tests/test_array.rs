@@ -144,7 +144,7 @@ impl TestArray {
 
     /// Rebuilds until all replacements are complete.
     pub fn rebuild(&mut self) {
-        while !self.array().rebuild_step().unwrap().is_complete() {}
+        while !self.array().rebuild_rows(ZONE_ROWS).unwrap().is_complete() {}
         self.refresh_members();
     }
 

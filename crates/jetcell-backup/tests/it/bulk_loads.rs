@@ -4,7 +4,7 @@
 use ese_engine::BulkLoadOptions;
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
-use jetcell_backup::{BackupError, BackupSetError, BackupType, FindStopPositionFn, RestoreOptions, restore};
+use jetcell_backup::{BackupError, BackupSetError, BackupType, ReplayEnd, RestoreOptions, restore};
 
 use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, table};
 
@@ -44,9 +44,8 @@ fn a_restore_reaches_only_positions_before_a_bulk_load() {
     assert_eq!(error.jet_error(), Some((-560, "JET_errMissingFullBackup")));
 
     let with_logs = |to: &str, until: LogPosition| {
-        let until: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));
-        let options =
-            RestoreOptions { until: Some(until), logs: Some("/one".into()), ..RestoreOptions::default() };
+        let until = Some(ReplayEnd::Position(until));
+        let options = RestoreOptions { until, logs: Some("/one".into()), ..RestoreOptions::default() };
         restore(&files, &["/full".into()], to.as_ref(), &options)
     };
     with_logs("/two", before).unwrap();

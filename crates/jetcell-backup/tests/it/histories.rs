@@ -132,12 +132,8 @@ fn surviving_logs_are_replayed_up_to_a_position() {
     drop(disk);
     site.close();
     for (until, to, end) in [(Some(past), "/past", 200), (None, "/all", 300)] {
-        let until = until.map(|until| {
-            let fixed: Box<jetcell_backup::FindStopPositionFn> = Box::new(move |_, _| Ok(until));
-            fixed
-        });
         let options = jetcell_backup::RestoreOptions {
-            until,
+            until: until.map(jetcell_backup::ReplayEnd::Position),
             logs: Some("/one".into()),
             ..jetcell_backup::RestoreOptions::default()
         };

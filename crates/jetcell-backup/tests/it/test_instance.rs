@@ -11,7 +11,7 @@ use ese_engine::{
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupResult, BackupSetError, BackupType, FindStopPositionFn, RestoreOptions,
+    BackupError, BackupOptions, BackupResult, BackupSetError, BackupType, ReplayEnd, RestoreOptions,
     RestoreResult, Result, back_up, back_up_stopped, restore,
 };
 use jetcell_sync::Arc;
@@ -126,10 +126,7 @@ pub fn restore_to(
     to: &str,
     until: Option<LogPosition>,
 ) -> Result<RestoreResult> {
-    let until = until.map(|until| {
-        let fixed: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));
-        fixed
-    });
+    let until = until.map(ReplayEnd::Position);
     let backups: Vec<PathBuf> = backups.iter().map(PathBuf::from).collect();
     restore(files, &backups, Path::new(to), &RestoreOptions { until, ..RestoreOptions::default() })
 }

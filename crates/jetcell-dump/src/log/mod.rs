@@ -37,6 +37,7 @@ pub struct LogDumpOptions {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "log")]
 struct LogDumpHead {
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     path: PathBuf,
     generation: DumpedValue,
     created: DumpedValue,

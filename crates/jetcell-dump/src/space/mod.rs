@@ -214,7 +214,7 @@ fn trees(database: &DumpedDatabase<'_>, output: &mut DumpOutput<'_>) -> Result<V
         tree: ROOT_TREE,
         root: DATABASE_ROOT_PAGE,
     }];
-    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _| {
+    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _, _| {
         let (tree, root) = (table.tree, table.root.get());
         trees.push(ListedTree { name: table.name.clone(), kind: "table", tree, root });
         for index in table.secondary_indexes() {

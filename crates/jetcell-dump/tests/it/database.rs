@@ -299,3 +299,16 @@ fn as_esent_writes(column: &str, value: &Value) -> String {
         bytes.iter().map(|byte| format!("{:x}", u8::from_str_radix(byte, 16).unwrap())).collect();
     short.join(" ")
 }
+
+#[test]
+fn an_inherited_index_names_the_columns_of_the_template() {
+    let file = testkit::samples::read("derived-table.edb");
+    let options = SchemaOptions { tables: vec!["Folder_101".into()], rows: false };
+    let (output, problems) =
+        dump(&file, |source, output| jetcell_dump::dump_schema(source, &options, output));
+    let table = items(&output).pop().unwrap();
+    let names = |index: usize| table["indexes"][index]["columns"][0]["name"].clone();
+    assert_eq!((problems, names(0), names(1)), (0, "Id".into(), "Prop".into()), "{output}");
+    // Column 256 of the table itself has another name.
+    assert_eq!((&table["columns"][0]["id"], &table["columns"][0]["name"]), (&256.into(), &"Own".into()));
+}

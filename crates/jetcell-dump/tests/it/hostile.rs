@@ -80,8 +80,16 @@ fn a_misplaced_page_is_reported() {
 
 #[test]
 fn temporary_database_pages_need_no_checksum() {
+    for file_type in [0, 1, 5] {
+        temporary_database(file_type);
+    }
+}
+
+fn temporary_database(file_type: u8) {
     let Some(mut file) = basic() else { return };
-    file[667] = 5;
+    file[667] = file_type;
+    // The database was just created. Its header is never updated.
+    file[52] = 1;
     let checksum = header_checksum(&file[..PAGE]).to_le_bytes();
     file[..4].copy_from_slice(&checksum);
     file.copy_within(..PAGE, PAGE);
@@ -90,7 +98,9 @@ fn temporary_database_pages_need_no_checksum() {
     }
     let (output, problems) = dump(&file, tree(TreeSelector::Table("MSysObjects".into())));
     assert_eq!((problems, &items(&output).pop().unwrap()["records"]), (0, &87.into()), "{output}");
-    assert!(text(&file, jetcell_dump::dump_header).contains("a temporary database"));
+    let header = text(&file, jetcell_dump::dump_header);
+    assert!(header.contains("temporary database") && header.contains("complete"), "{header}");
+    assert!(!header.contains("did not complete") || file_type != 5, "{header}");
 }
 
 #[test]

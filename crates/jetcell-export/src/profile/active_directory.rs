@@ -243,7 +243,7 @@ mod tests {
             ("ATTb131108", ColumnType::Long),
         ];
         schema.columns = (256..).zip(&columns).map(column).collect();
-        let mut table = SourceTable::new(&schema, None, PageSize::KIB_8);
+        let mut table = SourceTable::new(&schema, PageSize::KIB_8);
         directory.apply(&mut table);
         let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
         assert_eq!(

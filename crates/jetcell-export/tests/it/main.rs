@@ -3,5 +3,6 @@
 mod common;
 mod profiles;
 mod read_back;
+mod samples;
 mod selection;
 mod value_files;

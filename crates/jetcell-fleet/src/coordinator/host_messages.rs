@@ -2,9 +2,9 @@
 
 use super::{
     CHUNK_REQUEST_TIMEOUT_NS, CHUNKS_PER_REQUEST, Coordinator, CoordinatorAction, FleetEvent, FleetMember,
-    MAX_CONCURRENT_FETCHES, StoreResultError,
+    FleetRefusal, MAX_CONCURRENT_FETCHES, StoreResultError,
 };
-use crate::message::{Barrier, CoordinatorMessage, HostCondition, HostHeartbeat};
+use crate::message::{Barrier, CoordinatorMessage, HostCondition, HostHeartbeat, display_text};
 use crate::result_transfer::ResultReceiver;
 
 impl Coordinator {
@@ -18,7 +18,7 @@ impl Coordinator {
         if self.open.is_none()
             && let Some(reason) = self.join_error(&beat, size)
         {
-            self.reject(&beat, &reason);
+            self.reject(&beat, &reason.to_string());
             return self.refuse(reason);
         }
         if rank >= size {
@@ -35,12 +35,9 @@ impl Coordinator {
                 self.report(FleetEvent::Joined(rank));
             }
             Some(member) if self.open.is_none() => {
-                let reason = format!(
-                    "two hosts have rank {rank}: {} and {}; give each host a unique --rank",
-                    member.heartbeat().name,
-                    crate::message::display_text(&beat.name)
-                );
-                self.reject(&beat, &reason);
+                let (one, other) = (member.heartbeat().name.clone(), display_text(&beat.name));
+                let reason = FleetRefusal::SameRank { rank, one, other };
+                self.reject(&beat, &reason.to_string());
                 return self.refuse(reason);
             }
             _ => {
@@ -52,27 +49,16 @@ impl Coordinator {
     }
 
     /// Returns the reason why a host cannot join, or `None` if it can.
-    fn join_error(&self, beat: &HostHeartbeat, size: u32) -> Option<String> {
-        let host = format!("host {} (rank {})", crate::message::display_text(&beat.name), beat.rank);
+    fn join_error(&self, beat: &HostHeartbeat, size: u32) -> Option<FleetRefusal> {
+        let host = format!("host {} (rank {})", display_text(&beat.name), beat.rank);
         if beat.rank >= size {
-            return Some(format!(
-                "{host} joined a fleet of {size} hosts; the rank must be between 0 and {}",
-                size - 1
-            ));
+            return Some(FleetRefusal::Rank { host, size });
         }
         if let Some(other) = beat.size.filter(|other| *other != size) {
-            return Some(format!(
-                "{host} was started for {other} hosts, but the configuration has {size}; use the same \
-                 number in both"
-            ));
+            return Some(FleetRefusal::Size { host, other, size });
         }
-        match &beat.configuration {
-            Some(other) if *other != self.config.digest => Some(format!(
-                "the configuration of {host} differs from the configuration of the coordinator; use the \
-                 same file for both"
-            )),
-            _ => None,
-        }
+        let is_other = beat.configuration.as_ref().is_some_and(|other| *other != self.config.digest);
+        is_other.then_some(FleetRefusal::Configuration(host))
     }
 
     fn reject(&mut self, beat: &HostHeartbeat, reason: &str) {
@@ -93,14 +79,14 @@ impl Coordinator {
             }
             HostCondition::Refused { reason } => {
                 if self.open < Some(Barrier::Create) {
-                    self.refuse(format!("{shown}: {reason}"));
+                    self.refuse(FleetRefusal::Host { host: shown, reason });
                 }
                 self.dismiss(rank);
             }
             HostCondition::Ended { failure } => {
                 // If one host's test cannot start, there is no point in keeping the others waiting.
                 if let Some(reason) = failure.filter(|_| self.open < Some(Barrier::WarmUp)) {
-                    self.refuse(format!("{shown}: {reason}"));
+                    self.refuse(FleetRefusal::Host { host: shown, reason });
                 }
                 let Some(member) = self.members.get_mut(&rank) else { return };
                 if !std::mem::replace(&mut member.end_reported, true) {

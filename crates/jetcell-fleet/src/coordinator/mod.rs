@@ -5,6 +5,7 @@ mod coordinator_state;
 mod host_messages;
 mod member;
 mod silent_hosts;
+mod stop_reason;
 mod storage_outcome;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::message::{
 
 pub use coordinator_state::{CoordinatorState, ResumeError, SavedMember};
 pub use member::{FleetMember, LostHost};
+pub use stop_reason::{FleetRefusal, StopReason};
 pub use storage_outcome::{StorageOutcome, StoreResultError};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
@@ -61,30 +63,11 @@ pub enum FleetEvent {
     /// A host's test has ended.
     TestEnded(u32),
     /// All hosts must stop.
-    Stopping(String),
+    Stopping(StopReason),
     /// The broker no longer delivers messages.
     BrokerLost,
     /// The broker delivers messages again.
     BrokerRestored,
-}
-
-/// Reason why all hosts in a fleet stop early.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The fleet cannot run. Either no test was started, or all tests are being stopped.
-    Refused(String),
-    /// The user requested the stop.
-    Requested(String),
-}
-
-impl StopReason {
-    /// Returns the reason as a sentence.
-    pub fn reason(&self) -> &str {
-        match self {
-            StopReason::Refused(reason) | StopReason::Requested(reason) => reason,
-        }
-    }
 }
 
 /// Message counters for a fleet coordinator.
@@ -211,17 +194,17 @@ impl Coordinator {
     }
 
     /// Stops the tests on all hosts. Each host still reports its result.
-    pub fn request_stop(&mut self, reason: &str) {
-        self.stop_with(StopReason::Requested(reason.into()));
+    pub fn request_stop(&mut self) {
+        self.stop_with(StopReason::Requested);
     }
 
-    fn refuse(&mut self, reason: String) {
+    fn refuse(&mut self, reason: FleetRefusal) {
         self.stop_with(StopReason::Refused(reason));
     }
 
     fn stop_with(&mut self, stop: StopReason) {
         if self.stop.is_none() {
-            self.report(FleetEvent::Stopping(stop.reason().into()));
+            self.report(FleetEvent::Stopping(stop.clone()));
             self.stop = Some(stop);
             self.changed = true;
             // Send the next heartbeat immediately to notify the hosts.
@@ -269,13 +252,14 @@ impl Coordinator {
         self.counts.received_bytes += bytes.len() as u64;
         match message::decode::<ReceivedMessage>(&self.program, bytes) {
             Err(MessageError::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
-                let rank = rank.map_or("another host".into(), |rank| format!("the host with rank {rank}"));
-                self.refuse(format!(
-                    "{rank} runs jetcell {program} with message version {protocol}, but the coordinator \
-                     runs jetcell {} with message version {}; install the same version on all hosts",
-                    self.program,
-                    message::PROTOCOL
-                ));
+                let (own_program, own_protocol) = (self.program.clone(), message::PROTOCOL);
+                self.refuse(FleetRefusal::OtherVersion {
+                    rank,
+                    program,
+                    protocol,
+                    own_program,
+                    own_protocol,
+                });
             }
             Err(_) => self.counts.ignored += 1,
             Ok(heard) => match heard.message {
@@ -305,11 +289,7 @@ impl Coordinator {
         if run != self.run || beat.epoch != self.epoch {
             self.counts.ignored += 1;
             if self.open.is_none() {
-                let name = &self.config.name;
-                self.refuse(format!(
-                    "another coordinator is running the fleet {name:?}; stop it, or choose another name for \
-                     this fleet"
-                ));
+                self.refuse(FleetRefusal::OtherCoordinator(self.config.name.clone()));
             }
             return;
         }
@@ -358,7 +338,7 @@ impl Coordinator {
             open: self.open,
             turn: self.turn,
             start_ns: self.start_ns,
-            stop: self.stop.as_ref().map(|stop| stop.reason().to_string()),
+            stop: self.stop.as_ref().map(ToString::to_string),
             lease_ms: self.config.lease.0.as_millis() as u64,
         });
         self.send(self.subjects.to_all(), &beat);
@@ -366,29 +346,19 @@ impl Coordinator {
 
     /// Checks whether all hosts have joined, which is required before the first barrier.
     fn check_all_joined(&mut self, now: u64) {
-        let missing: Vec<String> = (0..self.config.size())
-            .filter(|rank| !self.members.contains_key(rank))
-            .map(|rank| rank.to_string())
-            .collect();
+        let missing: Vec<u32> =
+            (0..self.config.size()).filter(|rank| !self.members.contains_key(rank)).collect();
         let waited = now.saturating_sub(self.began_ns);
         if !missing.is_empty() {
             if waited >= self.config.join_timeout.0.as_nanos() as u64 {
-                let (shown, more) =
-                    (missing[..missing.len().min(10)].join(", "), missing.len().saturating_sub(10));
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let (hosts, them) = if missing.len() == 1 { ("host", "it") } else { ("hosts", "them") };
-                self.refuse(format!(
-                    "the {hosts} with rank {shown}{more} did not join within {}; start jetcell fleet join on \
-                     {them}, or raise join_timeout",
-                    self.config.join_timeout
-                ));
+                self.refuse(FleetRefusal::NotJoined { missing, timeout: self.config.join_timeout });
             }
             return;
         }
         let silent =
             self.members.values().find(|member| self.is_silent(member)).map(FleetMember::display_name);
         match silent {
-            Some(host) => self.refuse(format!("{host} timed out before the test started")),
+            Some(host) => self.refuse(FleetRefusal::TimedOut(host)),
             None => self.release_barriers(now),
         }
     }
@@ -426,7 +396,7 @@ impl Coordinator {
             if gate <= Barrier::Create
                 && let Some(host) = self.members.values().find(late).map(FleetMember::display_name)
             {
-                return self.refuse(format!("{host} timed out before the test started"));
+                return self.refuse(FleetRefusal::TimedOut(host));
             }
             let lost: Vec<u32> = self.members.values().filter(late).map(FleetMember::rank).collect();
             for rank in lost {

@@ -256,9 +256,9 @@ impl SimulatedFleet {
         self.coordinator.members().filter(|one| one.loss().is_some()).map(FleetMember::rank).collect()
     }
 
-    fn refused(&self) -> &str {
+    fn refused(&self) -> String {
         match self.coordinator.stop_reason() {
-            Some(StopReason::Refused(reason)) => reason,
+            Some(StopReason::Refused(reason)) => reason.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -477,7 +477,7 @@ fn a_second_coordinator_takes_over_the_run() {
 fn a_stop_ends_all_hosts_and_each_host_reports() {
     let mut fleet = SimulatedFleet::new(3, "");
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::WarmUp));
-    fleet.coordinator.request_stop("stopped on request");
+    fleet.coordinator.request_stop();
     fleet.run_to_end();
     fleet.assert_has_all_results(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
@@ -485,7 +485,7 @@ fn a_stop_ends_all_hosts_and_each_host_reports() {
     let mut joining = SimulatedFleet::new(3, "");
     joining.hosts[2].killed = true;
     joining.run_for(3);
-    joining.coordinator.request_stop("stopped on request");
+    joining.coordinator.request_stop();
     joining.run_to_end();
     assert!(joining.hosts[..2].iter().all(|host| matches!(host.departure, Some(SessionEnd::Refused(_)))));
 }

@@ -99,7 +99,7 @@ pub(super) fn judge(
         host.verdict.is_some_and(|verdict| verdict != Verdict::Pass)
     });
     let (verdict, reason) = match fleet.stop_reason() {
-        Some(stop) => (FleetVerdict::Incomplete, stop.reason().to_string()),
+        Some(stop) => (FleetVerdict::Incomplete, stop.to_string()),
         None => verdict(hosts, &lost, &failed, &together, &broken),
     };
     let rules = [lost, failed].into_iter().chain(together).chain([broken]).collect();

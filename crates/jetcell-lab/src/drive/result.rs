@@ -123,6 +123,7 @@ pub struct TestedTarget {
     /// Name, unique within the test.
     pub name: String,
     /// Path as the user gave it.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Kind of the target.
     pub kind: TargetKind,

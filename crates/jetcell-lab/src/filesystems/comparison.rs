@@ -56,6 +56,7 @@ pub struct TestedDirectory {
     /// Name of the directory in tables.
     pub name: String,
     /// Path as the user gave it.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// File system and device that store the directory.
     pub storage: DirectoryStorage,

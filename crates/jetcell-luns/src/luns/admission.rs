@@ -56,13 +56,13 @@ impl LunVolume {
 
     /// Returns the maximum number of nodes that the next consistency point writes.
     fn max_nodes(&self) -> u64 {
-        self.next.leaves() * self.height()
+        self.next.leaves.len() as u64 * self.height()
     }
 
     /// Returns true if the pending blocks are scattered over the LUNs. Such blocks need many map nodes, which the
     /// consistency point holds in memory until it has written them.
     fn are_pending_blocks_scattered(&self) -> bool {
-        self.next.leaves() > self.log_blocks().min(WRITE_THROUGH_BATCH)
+        self.next.leaves.len() as u64 > self.log_blocks().min(WRITE_THROUGH_BATCH)
     }
 
     /// Returns the number of blocks in whole rows of the window that write-through can use. The rest is reserved for
@@ -75,7 +75,7 @@ impl LunVolume {
     fn admission(&self, range: &Range<u64>) -> Admission {
         let data = range.end - range.start;
         let pending = self.next.pending_data() + data;
-        match self.next.intake() {
+        match &self.next.intake {
             _ if !self.has_room(data, range, RESERVE) => Admission::NoSpace,
             BlockIntake::Zone(_) if !self.are_pending_blocks_scattered() => Admission::Zone,
             _ if pending > self.log_blocks() => Admission::LogFull,
@@ -135,7 +135,7 @@ impl LunVolume {
         written: &WriteData<'_>,
         place: usize,
     ) -> Result<()> {
-        match self.next.intake() {
+        match &self.next.intake {
             BlockIntake::Zone(_) => {
                 let shared = written.shared(place);
                 let content = shared.unwrap_or_else(|| self.array.copy_to_block(written.block(place), true));

@@ -18,15 +18,9 @@ const TRIM_BATCH: u64 = 1024;
 
 /// A LUN in a volume, open for reading and writing.
 pub struct Lun<'volume> {
-    volume: &'volume mut LunVolume,
-    id: LunId,
-    blocks: u64,
-}
-
-impl<'volume> Lun<'volume> {
-    pub(super) fn new(volume: &'volume mut LunVolume, id: LunId, blocks: u64) -> Lun<'volume> {
-        Lun { volume, id, blocks }
-    }
+    pub(super) volume: &'volume mut LunVolume,
+    pub(super) id: LunId,
+    pub(super) blocks: u64,
 }
 
 impl Lun<'_> {

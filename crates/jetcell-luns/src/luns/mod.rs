@@ -72,7 +72,6 @@ mod writes_in_flight_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::PathBuf;
 
 use jetcell_array::{Array, BLOCK, LunError, PreparedMember, Result};
 use jetcell_sync::Arc;
@@ -203,22 +202,7 @@ impl LunVolume {
         self.space.free() * BLOCK as u64
     }
 
-    /// Returns the number of bytes that the next consistency point will write.
-    pub fn pending_bytes(&self) -> u64 {
-        (self.next.pending() * BLOCK) as u64
-    }
-
-    /// Adds members. Their space is immediately available to all LUNs. See [`Array::grow`].
-    ///
-    /// # Errors
-    /// The array refuses the members, or failed.
-    pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
-        self.consistency_point()?;
-        self.array.grow(paths, force)?;
-        self.rebuild_allocator()
-    }
-
-    /// Adds members that were prepared. See [`Array::admit`].
+    /// Adds members that were prepared. Their space is immediately available to all LUNs. See [`Array::admit`].
     ///
     /// # Errors
     /// The array refuses the members, or failed.
@@ -235,7 +219,7 @@ impl LunVolume {
     pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
         let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
         let (id, blocks) = (entry.id, entry.blocks);
-        Ok(Lun::new(self, id, blocks))
+        Ok(Lun { volume: self, id, blocks })
     }
 
     /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
@@ -261,7 +245,7 @@ impl LunVolume {
     /// Returns the location of a LUN's block that was written through and is not yet in a map on the array.
     fn written_through_block(&self, lun: LunId, index: u64) -> Option<u64> {
         let of_point = || self.in_flight_point.as_ref()?.write_through.block(lun, index);
-        self.next.write_through().block(lun, index).or_else(of_point)
+        self.next.write_through.block(lun, index).or_else(of_point)
     }
 
     /// Waits until these blocks of the array can be read.
@@ -299,7 +283,7 @@ impl LunVolume {
     pub fn flush(&mut self) -> Result<()> {
         // The log restarts when a consistency point completes, and new records belong to the next consistency point.
         self.finish_consistency_point()?;
-        if !self.next.write_through().is_empty() {
+        if !self.next.write_through.is_empty() {
             return self.consistency_point();
         }
         if self.next.unlogged() == 0 {

@@ -77,27 +77,14 @@ impl Default for BlockIntake {
 /// Writes since the last consistency point began.
 #[derive(Default)]
 pub(super) struct NextPoint {
-    intake: BlockIntake,
+    pub intake: BlockIntake,
     /// Blocks that are already on the array, and become part of the maps with the consistency point.
-    write_through: WriteThroughBlocks,
+    pub write_through: WriteThroughBlocks,
     /// Leaf nodes that the consistency point must write, each with its LUN and leaf number.
-    leaves: BTreeSet<(LunId, u64)>,
+    pub leaves: BTreeSet<(LunId, u64)>,
 }
 
 impl NextPoint {
-    pub fn intake(&self) -> &BlockIntake {
-        &self.intake
-    }
-
-    pub fn write_through(&self) -> &WriteThroughBlocks {
-        &self.write_through
-    }
-
-    /// Returns the number of leaf nodes that the consistency point must write.
-    pub fn leaves(&self) -> u64 {
-        self.leaves.len() as u64
-    }
-
     fn memory(&self) -> Option<&PendingMemory> {
         match &self.intake {
             BlockIntake::Memory(memory) => Some(memory),

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_array::{
-    Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, RaidLevel, ZONE_ROWS,
+    Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, MemberPurpose, RaidLevel,
+    ZONE_ROWS,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
@@ -353,10 +354,12 @@ fn an_active_volume_grows_and_new_space_is_available_immediately() {
     write(&mut volume, "a", 0, &values).unwrap();
     let blocks = volume.array().layout().blocks();
     let new: PathBuf = "/m/5".into();
-    assert!(volume.grow(std::slice::from_ref(&new), false).is_err(), "there is no such file");
+    let added = std::slice::from_ref(&new);
+    let requirements = volume.array().member_requirements(MemberPurpose::DataColumns, added).unwrap();
+    assert!(requirements.prepare(&new, false).is_err(), "there is no such file");
     let file = disk.open(&new, OpenMode::CreateNew).unwrap();
     file.grow(member_bytes(JOURNAL, 12 * ZONE_ROWS)).unwrap();
-    volume.grow(&[new], false).unwrap();
+    volume.add_members(vec![requirements.prepare(&new, false).unwrap()]).unwrap();
     assert_eq!(volume.array().layout().blocks(), blocks / 3 * 4);
     // The whole new column is free. Only the catalogue, the data, and a few nodes are in use.
     let used = volume.array().layout().blocks() - volume.free_bytes() / BLOCK as u64;

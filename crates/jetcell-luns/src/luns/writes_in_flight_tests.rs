@@ -121,7 +121,7 @@ fn with_write_through(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
         write(&mut volume, "a", first, &[3; 2]).unwrap();
     }
     assert!(
-        volume.next.write_through().blocks_of_lun(1, 0..1000).count() > 500,
+        volume.next.write_through.blocks_of_lun(1, 0..1000).count() > 500,
         "two zones, one of them with a map"
     );
     (volume, [vec![1; 250], vec![2; 10], vec![3; 740]].concat())
@@ -261,7 +261,7 @@ fn flushed_writes_prevent_write_through() {
         write(&mut volume, "a", first, &[3; 20]).unwrap();
     }
     volume.array();
-    assert!(volume.next.write_through().is_empty() && volume.counters().consistency_points == points + 1);
+    assert!(volume.next.write_through.is_empty() && volume.counters().consistency_points == points + 1);
 }
 
 #[test]
@@ -288,8 +288,8 @@ fn scattered_blocks_trigger_write_through_to_limit_map_nodes() {
     let (mut most, mut early) = (0, 0);
     for index in 0..3000 {
         write(&mut volume, "a", index * 300, &[index + 1]).unwrap();
-        most = most.max(volume.next.leaves());
-        early = early.max(volume.next.write_through().blocks_of_lun(1, 0..1_000_000).count());
+        most = most.max(volume.next.leaves.len() as u64);
+        early = early.max(volume.next.write_through.blocks_of_lun(1, 0..1_000_000).count());
     }
     assert!(
         early > 0 && most <= 3 * 256,

@@ -216,9 +216,10 @@ impl Volume {
         root: &Path,
     ) -> jetcell_array::Result<Volume> {
         let blocks = base.blocks()?;
+        // Without a shutdown, the next start would assume that the array crashed.
+        let refuse = |base: VolumeStorage, refusal: ArrayRefusal| base.close().and(Err(refusal.into()));
         if blocks <= 2 * TABLE_AREA_BLOCKS {
-            let needed = 2 * TABLE_AREA_BLOCKS;
-            return Err(ArrayRefusal::TooSmallForFiles { blocks, needed }.into());
+            return refuse(base, ArrayRefusal::TooSmallForFiles { blocks, needed: 2 * TABLE_AREA_BLOCKS });
         }
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
@@ -226,9 +227,7 @@ impl Volume {
             // If there is content from before the volume was created, it does not read as zeros.
             None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
             None if is_empty => FileTable::default(),
-            None => {
-                return Err(ArrayRefusal::NoFileTable.into());
-            }
+            None => return refuse(base, ArrayRefusal::NoFileTable),
         };
         let load = base.with_array(|array| array.load_meter());
         let space = FreeBlocks::new(2 * TABLE_AREA_BLOCKS..blocks, table.reserve, table.extents());

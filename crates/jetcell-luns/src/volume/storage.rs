@@ -5,7 +5,7 @@ use std::ops::Range;
 use jetcell_array::{Array, BLOCK, BlockReadAhead, BlockStore, Result};
 use jetcell_vfs::IoBuffer;
 
-use crate::luns::{LunVolume, SharedLunVolume};
+use crate::luns::SharedLunVolume;
 
 /// Number of blocks that are cleared at a time.
 const CLEAR_BATCH: u64 = 64;
@@ -18,11 +18,15 @@ pub(super) enum VolumeStorage {
 }
 
 impl VolumeStorage {
-    pub fn blocks(&mut self) -> Result<u64> {
+    fn with_store<T>(&mut self, call: impl FnOnce(&mut dyn BlockStore) -> Result<T>) -> Result<T> {
         match self {
-            VolumeStorage::Array(array) => Ok(array.block_count()),
-            VolumeStorage::Lun(luns, name) => luns.with_volume(|luns| Ok(luns.lun(name)?.block_count())),
+            VolumeStorage::Array(array) => call(&mut **array),
+            VolumeStorage::Lun(luns, name) => luns.with_volume(|luns| call(&mut luns.lun(name)?)),
         }
+    }
+
+    pub fn blocks(&mut self) -> Result<u64> {
+        self.with_store(|store| Ok(store.block_count()))
     }
 
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
@@ -57,21 +61,11 @@ impl VolumeStorage {
 
     /// Writes all of a buffer. See [`BlockStore::write_buffer`].
     pub fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
-        match self {
-            VolumeStorage::Array(array) => array.write_buffer(first, buffer),
-            VolumeStorage::Lun(luns, name) => {
-                luns.with_volume(|luns| luns.lun(name)?.write_buffer(first, buffer))
-            }
-        }
+        self.with_store(|store| store.write_buffer(first, buffer))
     }
 
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        match self {
-            VolumeStorage::Array(array) => array.write(first, data),
-            VolumeStorage::Lun(luns, name) => {
-                luns.with_volume(|luns| luns.lun(name)?.write_blocks(first, data))
-            }
-        }
+        self.with_store(|store| store.write_blocks(first, data))
     }
 
     /// Makes blocks read as zeros. A LUN deallocates them.
@@ -90,10 +84,7 @@ impl VolumeStorage {
     }
 
     pub fn flush(&mut self) -> Result<()> {
-        match self {
-            VolumeStorage::Array(array) => array.flush(),
-            VolumeStorage::Lun(luns, _) => luns.with_volume(LunVolume::flush),
-        }
+        self.with_store(|store| store.flush())
     }
 
     /// Returns true if some blocks may have content.

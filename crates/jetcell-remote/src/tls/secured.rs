@@ -16,7 +16,9 @@ use rustls::{
 
 use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
-use crate::error::{RemoteError, ServeError, TlsFileError, UnreachableReason};
+use crate::error::{
+    ProtocolError, RemoteError, ServeError, TlsFileError, UnreachableReason, UntrustedReason,
+};
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -139,7 +141,7 @@ impl ClientTls {
         let name = ServerName::try_from(host.to_string())
             .map_err(|_| RemoteError::InvalidHostName(host.to_string()))?;
         let connection = ClientConnection::new(self.0.clone(), name)
-            .map_err(|error| RemoteError::Protocol(error.to_string()))?;
+            .map_err(|error| RemoteError::Protocol(ProtocolError::Tls(Arc::new(error))))?;
         let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| {
@@ -164,9 +166,11 @@ pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => RemoteError::HostName(host.to_string()),
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            RemoteError::Certificate("the issuer is unknown".into())
+            RemoteError::Certificate(UntrustedReason::UnknownIssuer)
         }
-        Error::InvalidCertificate(error) => RemoteError::Certificate(error.to_string()),
+        Error::InvalidCertificate(error) => {
+            RemoteError::Certificate(UntrustedReason::Invalid(error.to_string()))
+        }
         Error::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
@@ -174,6 +178,6 @@ pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
             | AlertDescription::DecryptError
             | AlertDescription::AccessDenied,
         ) => RemoteError::ClientCertificate,
-        other => RemoteError::Protocol(other.to_string()),
+        other => RemoteError::Protocol(ProtocolError::Tls(Arc::new(other.clone()))),
     })
 }

@@ -20,8 +20,8 @@ use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::text_table::tables_text;
 
 /// Explains the marks in the tables.
-const MARK_EXPLANATION: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % \
- confidence interval. A target is marked as better only if its intervals against all other targets exclude \
+const MARK_EXPLANATION: &str = "Differences are in percent of the first target, with a 95 % confidence interval. Positive \
+ is better: where lower is better, the sign is reversed. A target is marked as better only if its intervals against all other targets exclude \
  zero. Of twenty steps without a real difference, one may still be marked by chance.";
 
 /// Renders targets, figures, and remarks for a terminal, with at most `width` characters per line.
@@ -167,6 +167,11 @@ fn costs(test: &DriveTest) -> Option<ReportTable> {
     (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
 }
 
+/// Returns the difference of a target from the first target. It is positive if the target is better.
+pub(crate) fn improvement(step: &StepResult, figure: Option<&TargetStepResult>) -> Option<Change> {
+    Some(figure?.difference?.improvement(step.step.unit.better()))
+}
+
 /// Returns a difference from the first target with its interval.
 pub(crate) fn difference(found: &Change) -> ReportCell {
     ReportCell::figure(Unit::Change, found.percent).within(found.half_width)
@@ -204,11 +209,10 @@ fn differences(test: &DriveTest) -> ReportTable {
     let mut table = ReportTable::numbers("Differences", "Step", names);
     table.columns.push(ReportColumn::text("Better"));
     for step in &test.steps {
-        let cell =
-            |figure: &Option<TargetStepResult>| match figure.as_ref().and_then(|figure| figure.difference) {
-                None => ReportCell::missing(),
-                Some(found) => difference(&found),
-            };
+        let cell = |figure: &Option<TargetStepResult>| match improvement(step, figure.as_ref()) {
+            None => ReportCell::missing(),
+            Some(found) => difference(&found),
+        };
         let winner = step.winner.and_then(|at| test.targets.get(at));
         let winner = winner.map_or_else(ReportCell::missing, |target| target.name.as_str().into());
         let cells = step.figures.iter().skip(1).map(cell);
@@ -374,7 +378,7 @@ pub(crate) mod tests {
         let has_row = |words: &str| rows.contains(&words.split(' ').collect());
         assert!(has_row("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
         assert!(has_row("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
-        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 –"), "{text}");
+        assert!(has_row("Access time, 4 KiB (ms) -0.8 % ± 3.0 –"), "{text}");
         assert!(has_row("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
         assert!(

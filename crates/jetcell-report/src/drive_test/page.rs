@@ -9,7 +9,7 @@ use jetcell_workload::measurement::LatencyHistogram;
 
 use crate::bars::{BarChart, BarItem};
 use crate::chart::{AxisScale, Chart, ChartSeries, DotOverlay, HorizontalAxis};
-use crate::drive_test::{details, name_with_difference, notes, overview};
+use crate::drive_test::{details, improvement, name_with_difference, notes, overview};
 use crate::page::ReportPage;
 use crate::series::{PER_DECADE, mode_text};
 
@@ -143,7 +143,11 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<BarChart> {
             let size = step.step.size_text();
             let name = if test.targets.len() > 1 { format!("{size}, {}", target.name) } else { size };
             bars.push(BarItem {
-                name: name_with_difference(name, figure.difference.as_ref(), step.winner == Some(at)),
+                name: name_with_difference(
+                    name,
+                    improvement(step, Some(figure)).as_ref(),
+                    step.winner == Some(at),
+                ),
                 value: figure.mean,
                 label: Unit::Iops.format(figure.mean),
                 series: at,

@@ -315,6 +315,10 @@ impl File for FaultFile {
         self.inner.len()
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        self.inner.next_data(offset)
+    }
+
     fn grow(&self, len: u64) -> io::Result<()> {
         let growth = len.saturating_sub(self.inner.len()?);
         fail_if(self.next_effect(FaultTarget::Grow, IoReason::DatabaseExtend, growth))?;

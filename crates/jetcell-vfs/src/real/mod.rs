@@ -409,6 +409,10 @@ impl File for RealFile {
         self.descriptor.len()
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        self.descriptor.next_data(offset)
+    }
+
     fn grow(&self, len: u64) -> io::Result<()> {
         let old = self.len()?;
         if len < old {

@@ -17,6 +17,7 @@ use crate::layout::RunPlan;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Length of the file.
     pub bytes: u64,

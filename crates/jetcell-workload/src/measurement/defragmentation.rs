@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DefragSummary {
     /// Path of the database file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Number of completed passes.
     pub passes: u64,

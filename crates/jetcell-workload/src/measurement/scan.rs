@@ -13,6 +13,7 @@ const MAX_FINDINGS: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanSummary {
     /// Path of the database file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Number of passes that reached the end of the file.
     pub passes: u64,

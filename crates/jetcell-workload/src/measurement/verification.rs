@@ -17,6 +17,7 @@ pub struct VerificationResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileVerification {
     /// Path of the file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Number of pages or log segments read.
     pub blocks: u64,

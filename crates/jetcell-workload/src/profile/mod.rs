@@ -55,8 +55,10 @@ pub struct Profile {
     #[serde(default)]
     pub test: TestKind,
     /// Directories for databases. Databases are assigned to them in turn.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub dirs: Vec<PathBuf>,
     /// Directories for logs. Log streams are assigned to them in turn. Never empty.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub log_dirs: Vec<PathBuf>,
     /// Number of databases. `None` with [`DatabaseSource::Open`] means all existing databases.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +141,7 @@ pub struct Profile {
     pub scan_pause: TimeSpan,
     /// Directory to which the backup test writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
     pub to: Option<PathBuf>,
     /// Whether the backup test also runs a load.
     #[serde(default)]
@@ -155,6 +158,7 @@ pub struct Profile {
     pub copies: u32,
     /// Directories for the passive copies of a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub copy_dirs: Vec<PathBuf>,
     /// Which part of the log the passive copies receive.
     #[serde(default)]
@@ -185,6 +189,7 @@ pub struct Profile {
     pub description: Option<String>,
     /// Directory for the results. With `None`, the plan chooses a name in the first database directory.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
     pub output: Option<PathBuf>,
 }
 

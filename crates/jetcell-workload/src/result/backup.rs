@@ -12,6 +12,7 @@ use crate::result::instance_row::InstanceRow;
 pub struct BackupTestResult {
     /// Directory to which the backup was written, or `None` if the pages were only read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
     pub to: Option<PathBuf>,
     /// Seconds until the last database had been read completely.
     pub seconds: f64,
@@ -32,6 +33,7 @@ pub struct DatabaseBackup {
     /// Name of the database, without its extension.
     pub instance: String,
     /// Path of the database file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Duration of the backup, in seconds.
     pub seconds: f64,

@@ -17,8 +17,10 @@ pub struct InstanceRow {
     #[serde(rename = "MSExchange Database ==> Instances")]
     pub instance: String,
     /// Path of the database file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Path of the log directory.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub log_path: PathBuf,
     #[allow(missing_docs)]
     #[serde(rename = "I/O Database Reads Average Latency (msec)")]

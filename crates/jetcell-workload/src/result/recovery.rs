@@ -30,6 +30,7 @@ pub struct ReplayedDatabase {
     /// Name of the database, without its extension.
     pub instance: String,
     /// Path of the database file.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
     /// Number of logs replayed. The last log may be only partially filled.
     pub logs: u64,

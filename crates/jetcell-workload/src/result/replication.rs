@@ -34,6 +34,7 @@ pub struct ReplicatedCopy {
     /// Name of the source database, without its extension.
     pub instance: String,
     /// Directory of the copy.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub directory: PathBuf,
     /// Whether the replaying engine and its cache stay open between batches of logs (Exchange 2007 SP1), or are
     /// discarded (RTM).

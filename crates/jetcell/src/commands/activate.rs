@@ -1,26 +1,21 @@
 //! `jetcell activate`: makes a copy the active side.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::EventSink;
 use jetcell_copies::{
-    ActivationResult, CopyError, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
-    StreamDirectory, activate_as,
+    ActivatedCopy, ActivationCandidates, ActivationRequest, CopyError, LossLimit, LossPolicy,
 };
 use jetcell_host::host_name;
-use jetcell_input::OptionValueError;
+use jetcell_input::{OptionValueError, json_path, json_paths};
 use jetcell_remote::{HostAddress, is_address};
 use jetcell_report::{StyledText, Tone};
-use jetcell_vfs::Vfs;
-use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::copies::format_time;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::open_events;
+use crate::shared::files::event_sink;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, confined_vfs, remote_error};
 
 const EXAMPLES: &str = "\
@@ -98,20 +93,6 @@ fn policy(text: &str) -> Result<LossPolicy, OptionValueError> {
     })
 }
 
-/// Sorts the copies into the order in which they are tried. An interrupted activation comes first, then the copies
-/// that are following, those that lack the fewest generations first. Copies that cannot follow come last.
-fn in_order(copies: &mut [(PathBuf, CopyState)]) {
-    copies.sort_by_key(|(_, state)| {
-        let rank = match state.phase {
-            CopyPhase::Activating { .. } => 0,
-            CopyPhase::Following => 1,
-            CopyPhase::Unfit { .. } => 2,
-            CopyPhase::Seeding => 3,
-        };
-        (rank, std::cmp::Reverse(state.next), state.replay_queue())
-    });
-}
-
 impl ActivateArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
@@ -119,54 +100,28 @@ impl ActivateArgs {
             self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
         let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
         let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
-        let may_lose_logs = limit != LossLimit::Nothing;
-        let (mut copies, mut unreadable) = (Vec::new(), Vec::new());
-        for directory in &self.directories {
+        let copies = self.directories.iter().map(|directory| {
             let directory = absolute(directory)?;
             if is_address(&directory) {
                 return Err(CommandError::new("a copy can only be activated on its own host")
                     .context(directory.display())
                     .advise("run the command there"));
             }
-            match CopyState::read(&*here, &directory) {
-                Ok(Some(state)) => copies.push((directory, state)),
-                Ok(None) => {
-                    return Err(CommandError::new(format_args!("{} is not a copy", directory.display()))
-                        .advise("specify the directory of a copy"));
-                }
-                Err(error) if error.may_try_another_copy(may_lose_logs) => {
-                    unreadable.push(CommandError::from(error));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let refused = if copies.is_empty() { unreadable.pop() } else { None };
-        unreadable.iter().for_each(report_skipped);
-        if let Some(error) = refused {
-            return Err(error);
-        }
-        in_order(&mut copies);
-        let sources = copies.iter().map(|(_, state)| Path::new(&state.source));
-        let places = self.remote.file_systems_with_copies(sources, None, &directories)?;
-        let last = copies.len().saturating_sub(1);
-        for (at, (directory, state)) in copies.iter().enumerate() {
-            self.ask_host(&places, Path::new(&state.source))?;
-            let error = match open_events(directory) {
-                Ok(events) => match self.activate_one(places.vfs(), directory, state, events, limit) {
-                    // Another copy may have the logs that this copy lacks.
-                    Err(error) if error.may_try_another_copy(may_lose_logs) => CommandError::from(error),
-                    activated => return activated.map_err(CommandError::from),
-                },
-                // Nothing has been changed. If logs may be lost, another copy could lack more of them.
-                Err(error) if may_lose_logs => return Err(error),
-                Err(error) => error,
-            };
-            if at == last {
-                return Err(error);
-            }
-            report_skipped(&error);
-        }
-        Err(CommandError::new("specify the directory of a copy"))
+            Ok(directory)
+        });
+        let copies = copies.collect::<CommandResult<Vec<_>>>()?;
+        let skipped = |error: CopyError| report_skipped(error.into());
+        let candidates = ActivationCandidates::read(&*here, &copies, limit, skipped)?;
+        let places = self.remote.file_systems_with_copies(candidates.sources(), None, &directories)?;
+        let request = ActivationRequest {
+            ask_host: &|source: &Path| self.ask_host(&places, source),
+            successor: &|directory: &Path, source: &str| self.successor(directory, source),
+            open_events: &|directory: &Path| event_sink(directory, true),
+            skipped: &report_skipped,
+        };
+        let copy = candidates.activate(places.vfs(), &request)?;
+        console::print_result(self.json, || as_json(&copy), || as_text(&copy));
+        Ok(if copy.result.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
     /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the
@@ -192,43 +147,24 @@ impl ActivateArgs {
             None => directory.display().to_string(),
         }
     }
-
-    fn activate_one(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        directory: &Path,
-        state: &CopyState,
-        events: EventFile,
-        limit: LossLimit,
-    ) -> Result<CommandOutcome, CopyError> {
-        let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.log_name_form());
-        let options = ReplayOptions {
-            events: Some(Arc::new(events) as Arc<dyn EventSink>),
-            ..ReplayOptions::default()
-        };
-        let source = Box::new(DirectorySource::new(logs));
-        let successor = self.successor(directory, &state.source);
-        let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
-        let text = || as_text(directory, &activated, &state.source);
-        console::print_result(self.json, || as_json(directory, &activated), text);
-        Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
-    }
 }
 
 /// Reports a copy that was not activated, before another copy is tried.
-fn report_skipped(error: &CommandError) {
+fn report_skipped(error: CommandError) {
     console::print_note(&format!("not activated: {}", error.full_text()));
 }
 
-fn as_json(directory: &Path, activated: &ActivationResult) -> serde_json::Value {
+fn as_json(copy: &ActivatedCopy) -> serde_json::Value {
+    let ActivatedCopy { directory, result: activated, .. } = copy;
     json!({
-        "path": directory, "last_generation": activated.last.0, "lost": activated.lost,
-        "rolled_back": activated.rolled_back, "databases": activated.databases,
+        "path": json_path(directory), "last_generation": activated.last.0, "lost": activated.lost,
+        "rolled_back": activated.rolled_back, "databases": json_paths(&activated.databases),
         "stepped_down": activated.stepped_down,
     })
 }
 
-fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> StyledText {
+fn as_text(copy: &ActivatedCopy) -> StyledText {
+    let ActivatedCopy { directory, source, result: activated } = copy;
     let mut out = StyledText::new();
     out.add_line(&format!("{}: active; its databases are clean", directory.display()));
     out.add_line(&format!(

@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::RecoverySet;
+use ese_engine::EventSink;
 use jetcell_backup::{BackupOptions, BackupProgress, Cancellation};
-use jetcell_copies::{
-    CopyError, DirectorySource, LogSource, Reseed, ReseedPlan, SeedOptions, StreamDirectory, seed_stopped,
-};
+use jetcell_copies::{CopyError, LogSource, Reseed, ReseedPlan, SeedOptions, seed_from_files};
 use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
-use jetcell_input::printable_rows;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::with_advice;
-use jetcell_workload::EventFile;
+use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
 
 use crate::console;
@@ -130,13 +127,16 @@ impl ReseedArgs {
             return self.seed(places, from, to);
         }
         let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
-        self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "dry_run": true, "why": why }),
+            &text,
+        );
         Ok(())
     }
 
-    fn patch(&self, mut reseed: Reseed, events: Option<EventFile>) -> Result<(), CopyError> {
+    fn patch(&self, mut reseed: Reseed, events: Option<Arc<dyn EventSink>>) -> Result<(), CopyError> {
         if let Some(events) = events {
-            reseed.set_event_sink(Arc::new(events));
+            reseed.set_event_sink(events);
         }
         let plan = reseed.current_plan();
         if !self.dry_run {
@@ -154,7 +154,7 @@ impl ReseedArgs {
             done?;
         }
         self.print(json!({
-            "path": self.to, "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
+            "path": json_path(&self.to), "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
             "first_diverged_generation": plan.first_diverged.map(|first| first.0),
             "commits_given_up": plan.discarded_commits, "continued": plan.is_resumed,
         }), &self.patch_text(plan));
@@ -181,19 +181,20 @@ impl ReseedArgs {
     fn seed(&self, places: &CommandFileSystems, from: &[PathBuf], to: &Path) -> CommandResult<()> {
         let (vfs, cancel) = (places.vfs(), places.cancellation().clone());
         cancel_on_signals(&cancel)?;
-        let set = RecoverySet::find(vfs, from)?;
-        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
         let (bar, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel);
         let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, replace_existing: true });
+        let seeded = seed_from_files(vfs, from, to, &SeedOptions { backup, replace_existing: true });
         drop(bar);
-        let seeded = seeded?;
+        let (source, seeded) = seeded?;
         let copied = human_bytes(seeded.copied_bytes);
         let text = printable_rows([
             format!("{}: reseeded with {copied} from {}", self.to.display(), source.address()),
             "  update it with jetcell replicate".to_string(),
         ]);
-        self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
+        self.print(
+            json!({ "path": json_path(&self.to), "incremental": false, "bytes": seeded.copied_bytes }),
+            &text,
+        );
         Ok(())
     }
 

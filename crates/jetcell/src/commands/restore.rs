@@ -1,11 +1,12 @@
 //! `jetcell restore`: restores databases from backups.
 
+use jetcell_input::{json_path, json_paths};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use ese_format::LogTime;
-use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
+use jetcell_backup::{RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use serde_json::json;
@@ -14,7 +15,8 @@ use crate::commands::backup::backup_list;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{refuse_inside, vfs};
-use crate::shared::replay_end::{ReplayEnd, until};
+use crate::shared::json::json_with_evidence;
+use crate::shared::replay_end::until;
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "Specify a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
@@ -72,16 +74,13 @@ impl RestoreArgs {
         }
         let existed = self.to.exists();
         let (progress, pace) = TransferProgress::start("Restore", self.rate)?;
-        let mut options = RestoreOptions {
+        let options = RestoreOptions {
+            until: self.until,
             logs: self.logs.clone(),
             force: self.force,
             threads: true,
             pace,
-            ..RestoreOptions::default()
         };
-        if let Some(until) = self.until {
-            options.until = Some(Box::new(move |vfs, set| until.position(vfs, set)));
-        }
         let began = Instant::now();
         let restored = restore(&vfs, &backups, &self.to, &options);
         drop(progress);
@@ -99,7 +98,7 @@ impl RestoreArgs {
         })?;
         console::print_result(
             self.json,
-            || self.as_json(&restored),
+            || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
             || self.as_text(&restored, began.elapsed().as_secs_f64()),
         );
         Ok(if restored.skipped_databases.is_empty() {
@@ -113,13 +112,13 @@ impl RestoreArgs {
         let left_out: Vec<_> = restored
             .skipped_databases
             .iter()
-            .map(|(file, why)| json!({ "file": file, "why": why }))
+            .map(|(file, why)| json!({ "file": json_path(file), "why": why }))
             .collect();
         json!({
-            "directory": self.to,
+            "directory": json_path(&self.to),
             "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
             "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
-            "undone": restored.rolled_back, "databases": restored.databases, "left_out": left_out,
+            "undone": restored.rolled_back, "databases": json_paths(&restored.databases), "left_out": left_out,
             "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
             "already_unix_ms": restored.earlier_restore_unix_ms,
         })

@@ -40,7 +40,7 @@ pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Comm
 
 /// Starts the arrays that the directories name.
 pub fn mount_arrays(directories: Vec<PathBuf>) -> CommandResult<ArrayVolumes> {
-    Ok(ArrayVolumes::mount(directories, &array_environment()?)?)
+    ArrayVolumes::mount(directories, array_environment)
 }
 
 /// Returns a function that reads the most recent counters of all arrays, or `None` if there are no arrays.

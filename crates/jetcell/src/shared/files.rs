@@ -1,11 +1,11 @@
 //! Files that a command line names.
 
-use std::io::ErrorKind;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::RecoveryPlan;
-use jetcell_vfs::{RealOptions, RealVfs, Vfs, is_unfinished, parent_directory};
+use ese_engine::EventSink;
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::{EVENT_FILE, EventFile};
 
 use crate::outcome::{CommandContext, CommandError, CommandResult};
@@ -36,44 +36,12 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> CommandResult<()> {
     Ok(())
 }
 
-/// Returns the files at the given paths. A directory is replaced by the files in it.
-pub fn files(paths: &[PathBuf]) -> CommandResult<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !std::fs::metadata(path).context(path.display())?.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        for entry in std::fs::read_dir(path).context(path.display())? {
-            let entry = entry.context(path.display())?;
-            let path = entry.path();
-            match std::fs::metadata(&path) {
-                Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
-                // The file was removed or renamed after the directory was listed.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                other => {
-                    other.context(path.display())?;
-                }
-            }
-        }
-    }
-    files.sort();
-    files.dedup();
-    Ok(files)
-}
-
 /// Opens the event file in a directory, to append to it.
-pub fn open_events(directory: &Path) -> CommandResult<EventFile> {
-    EventFile::open(directory, true).context(directory.join(EVENT_FILE).display())
+pub fn open_events(directory: &Path) -> CommandResult<Arc<dyn EventSink>> {
+    event_sink(directory, true).context(directory.join(EVENT_FILE).display())
 }
 
-/// Returns the directory that contains the planned logs.
-pub fn log_directory(plan: &RecoveryPlan) -> CommandResult<PathBuf> {
-    let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
-    let Some(directory) = directories.first() else { return Err(CommandError::new("there are no logs")) };
-    if directories.iter().any(|other| other != directory) {
-        return Err(CommandError::new("the logs are in several directories")
-            .advise("to recover into a copy, use --into"));
-    }
-    Ok(directory.to_path_buf())
+/// Opens the event file in a directory, either to append to it or to overwrite it.
+pub fn event_sink(directory: &Path, append: bool) -> io::Result<Arc<dyn EventSink>> {
+    EventFile::open(directory, append).map(|file| Arc::new(file) as Arc<dyn EventSink>)
 }

@@ -7,6 +7,7 @@ pub mod array_volumes;
 pub mod empty_directory;
 pub mod files;
 pub mod json;
+pub mod listen_address;
 #[cfg(feature = "lab")]
 pub mod load_turns;
 pub mod power_recording;

@@ -11,7 +11,7 @@ use jetcell_remote::{
     AccessToken, ClientLimits, ClientTlsFiles, HostAddress, RemoteError, RemoteOptions, RemoteVfs,
     ServerWelcome, is_address,
 };
-use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
+use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, files_at, read_secret};
 
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 use crate::shared::files;
@@ -184,7 +184,7 @@ impl CommandFileSystems {
             if is_address(path) {
                 files.extend(self.list(path)?);
             } else {
-                files.extend(files::files(std::slice::from_ref(path))?);
+                files.extend(files_at(std::slice::from_ref(path))?);
             }
         }
         files.sort();

@@ -1,33 +1,8 @@
 //! Value of `--until`: the point at which replay ends.
 
-use std::sync::Arc;
-
-use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
+use jetcell_backup::ReplayEnd;
 use jetcell_input::{OptionValueError, shortened_name};
-use jetcell_vfs::Vfs;
-
-/// Point at which a replay ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayEnd {
-    /// Stop after this generation.
-    Generation(u32),
-    /// Stop before the record at this position.
-    Position(LogPosition),
-    /// Stop before the first log segment that was started after this time.
-    Time(LogTime),
-}
-
-impl ReplayEnd {
-    /// Returns the position before which replay stops.
-    pub fn position(self, vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> ese_engine::Result<LogPosition> {
-        match self {
-            ReplayEnd::Generation(number) => Ok(LogPosition::new(number.saturating_add(1), 0, 0)),
-            ReplayEnd::Position(position) => Ok(position),
-            ReplayEnd::Time(time) => set.position_after(vfs, time),
-        }
-    }
-}
 
 /// Parses a generation (`5C`), a log position (`5C:9:268` or `0000005C,0009,0268`), or a time
 /// (`2022-07-03T02:22:47Z`).

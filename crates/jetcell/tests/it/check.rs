@@ -498,3 +498,27 @@ fn a_directory_without_ese_files_is_an_error() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("2 files are not in an ESE format and not checked"), "{text}");
 }
+
+/// A hole of 1 TiB takes about half an hour to read.
+#[test]
+fn a_hole_after_the_last_page_is_skipped() {
+    let cell = CellDirectory::new();
+    let path = cell.write("sparse.edb", testkit::samples::read("engine-4k.edb"));
+    fs::File::options().write(true).open(path).unwrap().set_len(1 << 40).unwrap();
+    let started = std::time::Instant::now();
+    let (lines, exit) = json(&cell, &["sparse.edb"]);
+    let summary = of_type(&lines, "summary").next().unwrap();
+    assert_eq!((exit, &summary["verdict"]), (0, &"sound".into()), "{summary}");
+    assert!(summary["pages"]["beyond_owned_zero"].as_u64() > Some(200 << 20), "{summary}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_missing_temporary_directory_is_named() {
+    let cell = CellDirectory::new();
+    cell.write("a.edb.zst", fs::read(testkit::samples::path_of("engine-4k.edb")).unwrap());
+    let output = cell.program(&["check", "a.edb.zst"]).env("TMPDIR", "/none/such").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("/none/such") && stderr.contains("set TMPDIR"), "{stderr}");
+}

@@ -49,7 +49,7 @@ fn ran(cell: &CellDirectory, words: &[&str], names: bool) -> Output {
 }
 
 /// Collects the commands that have no subcommands, each as a list of words.
-fn leaves(cell: &CellDirectory, words: &[&str], found: &mut Vec<Vec<String>>) {
+pub fn leaves(cell: &CellDirectory, words: &[&str], found: &mut Vec<Vec<String>>) {
     let output = cell.program(&[words, &["--help"]].concat()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let section = |line: &str| ["Commands:", "Kinds:"].contains(&line);
@@ -72,7 +72,7 @@ fn leaves(cell: &CellDirectory, words: &[&str], found: &mut Vec<Vec<String>>) {
 }
 
 /// Commands in which a hostile name replaces the file names. `@` stands for the name.
-const MISSING: &[&str] = &[
+pub const MISSING: &[&str] = &[
     "check @",
     "check @ --json",
     "dump header @",

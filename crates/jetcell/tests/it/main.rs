@@ -27,6 +27,7 @@ mod loop_devices;
 mod made_filesystems;
 mod maintain;
 mod many_databases;
+mod paths_not_utf8;
 mod power;
 mod raid;
 mod raid_devices;

@@ -394,3 +394,36 @@ fn a_failed_task_stops_for_one_database_only() {
     assert!(one("small/a.edb")["failure"].as_str().unwrap().contains("the same command resumes"), "{done}");
     assert!(one("two/b.edb")["complete"] == true && one("two/b.edb")["failure"].is_null(), "{done}");
 }
+
+/// A database that a program left without its logs. Maintenance needs none, and leaves its own logs next to it.
+#[test]
+fn a_clean_database_needs_no_logs() {
+    let cell = CellDirectory::new();
+    cell.make_dir("d");
+    cell.write("d/engine-4k.edb", testkit::samples::read("engine-4k.edb"));
+    for paths in [&["d/engine-4k.edb"][..], &["d"], &["d/engine-4k.edb"]] {
+        let output = cell.program(&[&["maintain", "--json"], paths].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(result["complete"] == true && result["databases"][0]["used"].as_u64() > Some(10), "{result}");
+    }
+    let checked = cell.program(&["check", "--structure", "d"]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_refused_unchanged() {
+    let cell = CellDirectory::new();
+    cell.make_dir("d");
+    let mut bytes = testkit::samples::read("engine-4k.edb");
+    let header = ese_format::header::DatabaseHeader::decode(&bytes).unwrap();
+    let newer = ese_format::header::DatabaseHeader { update: 0xb4, update_minor: 0x190, ..header }.encode();
+    bytes[..newer.len()].copy_from_slice(&newer);
+    bytes[newer.len()..2 * newer.len()].copy_from_slice(&newer);
+    cell.write("d/newer.edb", bytes);
+    for path in ["d/newer.edb", "d"] {
+        let line = cell.program_refused(&["maintain", path]);
+        assert!(line.contains("update 0xb4.0x190 cannot be written"), "{line}");
+        assert!(!line.contains("logs") && !line.contains("resumes"), "{line}");
+    }
+}

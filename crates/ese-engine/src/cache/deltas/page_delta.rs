@@ -22,6 +22,8 @@ pub(crate) enum PageDelta<'a> {
     Insert { line: usize, flags: NodeFlags, key: &'a [u8], data: &'a [u8] },
     /// Replaces the data and flags of the node at `line`.
     Replace { line: usize, flags: NodeFlags, data: &'a [u8] },
+    /// Replaces the data of the node at `line` and adds flags to its flags.
+    ReplaceData { line: usize, added: NodeFlags, data: &'a [u8] },
     /// Sets the flags of the node at `line`.
     SetFlags { line: usize, flags: NodeFlags },
     /// Removes the nodes from `line` to `end` (exclusive).
@@ -44,6 +46,11 @@ impl PageDelta<'_> {
             }
             PageDelta::Replace { line, flags, data } => {
                 page.replace_data(line, data).map_err(|_| PageMisfit::NoRoom)?;
+                page.set_node_flags(line, flags);
+            }
+            PageDelta::ReplaceData { line, added, data } => {
+                page.replace_data(line, data).map_err(|_| PageMisfit::NoRoom)?;
+                let flags = page.as_page().node(line).map_or(added, |node| node.flags | added);
                 page.set_node_flags(line, flags);
             }
             PageDelta::SetFlags { line, flags } => page.set_node_flags(line, flags),
@@ -93,6 +100,7 @@ impl PageDelta<'_> {
                 link = number(next);
                 (5, line, NodeFlags::empty(), prefix, &link)
             }
+            PageDelta::ReplaceData { line, added, data } => (6, line, added, &[], data),
         };
         let [line, key_len, data_len] = [line, key.len(), data.len()].map(u16::try_from);
         let (line, key_len, data_len) = (line.ok()?, key_len.ok()?, data_len.ok()?);
@@ -142,6 +150,7 @@ impl PageDelta<'_> {
             3 => PageDelta::Delete { line, end: number()? as usize },
             4 => PageDelta::SetPrev(PageNumber::new(number()?)),
             5 => PageDelta::Cut { line, prefix: key, next: PageNumber::new(number()?) },
+            6 => PageDelta::ReplaceData { line, added: flags, data },
             _ => return None,
         };
         Some((delta, (before != DbTime(0)).then_some(before), after))
@@ -160,7 +169,7 @@ pub(in crate::cache) fn replay(
         let (delta, before, after) = PageDelta::decode(&mut deltas).ok_or(Corruption::Deltas)?;
         let mut page = PageMut::new(bytes, size);
         if let Some(before) = before {
-            if after <= found {
+            if after <= found && !found.is_unwritten() {
                 continue;
             }
             let time = page.as_page().db_time();

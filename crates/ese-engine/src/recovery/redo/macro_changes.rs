@@ -7,10 +7,11 @@
 //!   record determines which of the two pages contains the node afterwards. The node's key can be the prefix of the
 //!   new page.
 //! - If a parent is split together with its child, the child's separator is the node for which the parent is split.
+//! - The root of a tree that moves names the new root of the owned extents, which moves in the same macro.
 //! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
 use ese_format::PageNumber;
-use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
+use ese_format::log::record::{LogRecord, Merge, PageMove, PageMoveFlags, Split, split_operation};
 use ese_format::page::PageFlags;
 
 use super::page_redo::{PageRole, pages_of};
@@ -22,7 +23,8 @@ use crate::pages::{apply, is_split_operation};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PageEffects {
     pub pages: Vec<(PageNumber, PageRole)>,
-    /// Key of a split's incoming node, if this key is the new page's prefix; or the separator of a merge.
+    /// Key of a split's incoming node, if this key is the new page's prefix; the separator of a merge; or the new
+    /// root of the owned extents of a tree whose root moves.
     pub key: Option<Box<[u8]>>,
 }
 
@@ -45,6 +47,7 @@ pub(super) fn macro_effects(records: &[LogRecord], has_begin: bool) -> Result<Ve
                 Some(leaf) => merge_effects(record, merge, leaf),
                 None => Ok(PageEffects::from_single_record(record)),
             },
+            (LogRecord::PageMove(moved), _) => Ok(move_effects(record, moved, records)),
             (_, Some(split)) => split_effects(record, split, &splits, records),
             _ if is_split_operation(record) => operation_effects(record, &splits),
             _ => Ok(PageEffects::from_single_record(record)),
@@ -89,6 +92,18 @@ fn merge_effects(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<Page
     }
     let pages = vec![(merge.change.page, PageRole::Path(PathEdit::from_record(merge, leaf)?))];
     Ok(PageEffects { pages, key: Some(leaf.separator.as_slice().into()) })
+}
+
+fn move_effects(record: &LogRecord, moved: &PageMove, records: &[LogRecord]) -> PageEffects {
+    let mut effects = PageEffects::from_single_record(record);
+    if moved.flags.contains(PageMoveFlags::ROOT) {
+        let owned = records.iter().find_map(|other| match other {
+            LogRecord::PageMove(owned) if owned.flags.contains(PageMoveFlags::OWNED_ROOT) => Some(owned),
+            _ => None,
+        });
+        effects.key = owned.map(|owned| owned.destination.get().to_le_bytes().as_slice().into());
+    }
+    effects
 }
 
 /// Returns the split in a record if it adds a page.

@@ -239,10 +239,17 @@ impl Redo {
         record: &LogRecord,
         pages: Vec<(PageNumber, PageRole)>,
     ) -> Result<()> {
-        let Some((procid, after)) = macro_key(record).filter(|_| !pages.is_empty()) else { return Ok(()) };
+        let Some((procid, after)) = macro_key(record) else { return Ok(()) };
         let Some(id) = record.database() else { return Ok(()) };
         let database = self.database(id.0)?;
+        // The numbers are in use even if the record changes no page.
         database.advance_time_to(after);
+        if let Some(tree) = record.tree() {
+            database.advance_tree_id_to(tree);
+        }
+        if pages.is_empty() {
+            return Ok(());
+        }
         let record_index = self.pending.records.len() as u32;
         for (page, role) in pages {
             let key = database.page_key(page);
@@ -250,9 +257,6 @@ impl Redo {
                 self.pending.require_page(key.file, page);
             }
             self.pending.pages.push(PageRedo { key, after, record_index, role });
-        }
-        if let LogRecord::CreateMultiExtentFdp(create) = record {
-            database.advance_tree_id_to(create.tree);
         }
         self.transactions.add_operation(record, record_index, redo_record.buffered.start);
         redo_record.transaction = self.transactions.transaction(procid);

@@ -65,7 +65,11 @@ impl OpenMacros {
         start: LogPosition,
     ) -> Result<Option<&mut OpenMacro>, MacroError> {
         let Some((procid, time)) = macro_key(record) else { return Ok(None) };
-        let needs_macro = matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_));
+        let needs_macro = match record {
+            LogRecord::Split2(_) | LogRecord::Merge2(_) => true,
+            LogRecord::PageMove(moved) => !moved.flags.is_empty(),
+            _ => false,
+        };
         if needs_macro && !self.began.contains(&procid) {
             // Redo starts inside the macro.
             let opened = OpenMacro { begun: start, has_begin: false, records: Vec::new() };
@@ -91,6 +95,7 @@ pub(super) fn macro_key(record: &LogRecord) -> Option<(u16, DbTime)> {
         // This record changes no page and has no change time.
         LogRecord::UndoInfo(_) => None,
         LogRecord::NewPage(new) => Some((new.procid, new.after)),
+        LogRecord::RootPageMove(moved) => Some((moved.procid, moved.after)),
         _ => record.page_change().map(|change| (change.procid, change.after)),
     }
 }

@@ -3,7 +3,7 @@
 use ese_format::compression::decompress;
 use ese_format::log::record::ImageError;
 use ese_format::log::record::{
-    FlagInsert, FlagInsertAndReplaceData, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split,
+    FlagInsertAndReplaceData, LogRecord, Merge, NodeChange, PageChangeFlags, Replace, Split,
 };
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::space::SpaceHeader;
@@ -70,7 +70,7 @@ pub(super) struct PageRedo {
 impl PageRedo {
     /// Returns whether a page with this change time lacks the change. Otherwise the page was written after the change.
     pub fn is_missing(&self, page: DbTime) -> bool {
-        self.after > page
+        self.after > page || page.is_unwritten()
     }
 }
 
@@ -229,7 +229,7 @@ pub(super) fn delta_from_record<'a>(
     key: &'a mut Vec<u8>,
 ) -> Option<PageDelta<'a>> {
     let node = record.node_change();
-    let versioned = node.is_some_and(versioned);
+    let added = node.map_or(NodeFlags::empty(), flags_added);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
         // The page's time shows that it is in its state before the split.
@@ -237,14 +237,11 @@ pub(super) fn delta_from_record<'a>(
         (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
             *key = insert.key();
-            let flags = if versioned { NodeFlags::VERSIONED } else { NodeFlags::empty() };
-            PageDelta::Insert { line, flags, key, data: &insert.data }
+            PageDelta::Insert { line, flags: added, key, data: &insert.data }
         }
-        (LogRecord::Replace(Replace { data, .. }), _) if versioned => {
-            PageDelta::Replace { line, flags: NodeFlags::VERSIONED, data }
-        }
-        (LogRecord::FlagDelete(_), _) if versioned => {
-            PageDelta::SetFlags { line, flags: NodeFlags::VERSIONED | NodeFlags::DELETED }
+        (LogRecord::Replace(Replace { data, .. }), _) => PageDelta::ReplaceData { line, added, data },
+        (LogRecord::FlagDelete(_), _) if added == NodeFlags::VERSIONED => {
+            PageDelta::SetFlags { line, flags: added | NodeFlags::DELETED }
         }
         (LogRecord::Delete(_), _) => PageDelta::Delete { line, end: line + 1 },
         _ => return None,
@@ -271,21 +268,22 @@ pub(super) fn delta_of<'a>(
     if let Some(node) = record.node_change()
         && let Some(data) = changed_data(record, page, undoes)?
     {
-        let line = usize::from(node.page.line);
         *key = data;
-        let flags = flags_after(page, line, node) | apply::flags_of(page, line);
-        return Ok(Some(PageDelta::Replace { line, flags, data: key }));
+        let line = usize::from(node.page.line);
+        return Ok(Some(PageDelta::ReplaceData { line, added: flags_added(node), data: key }));
     }
     if let known @ Some(_) = delta_from_record(record, role, key) {
         return Ok(known);
     }
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
-    let flags = flags_after(page, line, node);
+    let flags = apply::flags_of(page, line) | flags_added(node);
+    let visible = flags - NodeFlags::DELETED;
     Ok(Some(match record {
-        LogRecord::FlagInsert(FlagInsert { data, .. })
-        | LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. })
-        | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
+        LogRecord::FlagInsert(_) => PageDelta::SetFlags { line, flags: visible },
+        LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. }) => {
+            PageDelta::Replace { line, flags: visible, data }
+        }
         LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: flags | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
             Some(UndoneChange::Change(change)) => undo_edit(line, apply::flags_of(page, line), change)?,
@@ -368,7 +366,12 @@ pub(super) fn apply(
             edit.apply(&mut PageMut::new(bytes, size), key.unwrap_or_default())?;
         }
         (LogRecord::Merge2(_), _) => apply::empty_page(&mut PageMut::new(bytes, size)),
-        (LogRecord::PageMove(moved), PageRole::New) => page_move::moved_page(bytes, size, moved)?,
+        (LogRecord::PageMove(moved), PageRole::New) => {
+            page_move::moved_page(bytes, size, moved)?;
+            if let Some(owned) = key.and_then(|key| key.first_chunk()) {
+                set_owned_root(&mut PageMut::new(bytes, size), u32::from_le_bytes(*owned))?;
+            }
+        }
         (LogRecord::PageMove(moved), PageRole::Left) => {
             PageMut::new(bytes, size).set_next(Some(moved.destination));
         }
@@ -395,13 +398,7 @@ pub(super) fn apply(
             convert_root_pages(bytes, size, page, convert);
         }
         (LogRecord::ConvertFdp2(convert), _) => {
-            let mut page = PageMut::new(bytes, size);
-            let mut external = page.as_page().external_header().to_vec();
-            let header = SpaceHeader::decode(&external).map_err(|_| PageMisfit::NoSpaceHeader)?;
-            let owned_root_or_bitmap = convert.owned_root.get();
-            let header = SpaceHeader { multiple: true, owned_root_or_bitmap, ..header };
-            header.update(&mut external);
-            page.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader)?;
+            set_owned_root(&mut PageMut::new(bytes, size), convert.owned_root.get())?;
         }
         (LogRecord::SetExternalHeader(set), _) => {
             let mut page = PageMut::new(bytes, size);
@@ -411,6 +408,14 @@ pub(super) fn apply(
         _ => {}
     }
     Ok(())
+}
+
+/// Sets the root of the owned extents in the space header of a tree's root.
+fn set_owned_root(page: &mut PageMut<'_>, owned_root_or_bitmap: u32) -> apply::ApplyResult {
+    let mut external = page.as_page().external_header().to_vec();
+    let header = SpaceHeader::decode(&external).map_err(|_| PageMisfit::NoSpaceHeader)?;
+    SpaceHeader { multiple: true, owned_root_or_bitmap, ..header }.update(&mut external);
+    page.set_external_header(&external).map_err(|_| PageMisfit::NoRoomForHeader)
 }
 
 /// Returns the image of the split page before the split.
@@ -427,7 +432,7 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
     node.page.flags.contains(PageChangeFlags::VERSIONED)
 }
 
-/// Returns the flags of a node after a versioned or unversioned change that does not remove it.
-fn flags_after(page: &Page<'_>, line: usize, node: &NodeChange) -> NodeFlags {
-    if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
+/// Returns the flags that a change adds to its node. No record removes `VERSIONED`.
+fn flags_added(node: &NodeChange) -> NodeFlags {
+    if versioned(node) { NodeFlags::VERSIONED } else { NodeFlags::empty() }
 }

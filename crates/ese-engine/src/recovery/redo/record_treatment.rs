@@ -53,6 +53,7 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         | LogRecord::CreateMultiExtentFdp(_)
         | LogRecord::CreateSingleExtentFdp(_)
         | LogRecord::ConvertFdp2(_)
+        | LogRecord::PageMove(_)
         | LogRecord::NewPage(_)
         | LogRecord::ReplaceD(_)
         | LogRecord::Delta(_)
@@ -63,7 +64,6 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         | LogRecord::ShrinkDb2(_)
         | LogRecord::ShrinkDb3(_)
         | LogRecord::TrimDb(_) => RecordTreatment::Redone,
-        LogRecord::PageMove(moved) if moved.flags.is_empty() => RecordTreatment::Redone,
         LogRecord::Nop
         | LogRecord::Nop2(_)
         | LogRecord::ShutDownMark
@@ -103,11 +103,12 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         | LogRecord::MacroInfo(_)
         | LogRecord::MacroInfo2(_)
         | LogRecord::CommitCtx(_)
-        | LogRecord::FreeFdp(_) => RecordTreatment::NoPageEffect,
+        | LogRecord::FreeFdp(_)
+        // The other records of its macro move the pages.
+        | LogRecord::RootPageMove(_) => RecordTreatment::NoPageEffect,
         // File growth must not be missed. ESE skips other unknown records of this family.
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => RecordTreatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => RecordTreatment::NoPageEffect,
-        LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => RecordTreatment::Refused("cannot be redone"),
         LogRecord::Obsolete(_) => RecordTreatment::Refused("has a type that engines do not write in this log format"),
     }
 }

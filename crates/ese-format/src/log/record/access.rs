@@ -1,6 +1,7 @@
 //! Access to fields that many record types share.
 
 use super::{DatabaseIdInLog, LogRecord, NodeChange, PageChange};
+use crate::TreeId;
 
 impl LogRecord {
     /// Returns the node changed by this record, if the record begins with a [`NodeChange`].
@@ -99,6 +100,24 @@ impl LogRecord {
             LogRecord::DetachDb(record) => record.procid,
             LogRecord::NewPage(record) => record.procid,
             LogRecord::RootPageMove(record) => record.procid,
+            _ => return None,
+        })
+    }
+
+    /// Returns the id of the tree to which the changed pages belong, if records of this type store it.
+    pub fn tree(&self) -> Option<TreeId> {
+        if let Some(node) = self.node_change() {
+            return Some(node.tree);
+        }
+        Some(match self {
+            LogRecord::Split2(record) => record.tree,
+            LogRecord::Merge2(record) => record.tree,
+            LogRecord::PageMove(record) => record.tree,
+            LogRecord::RootPageMove(record) => record.tree,
+            LogRecord::CreateMultiExtentFdp(record) => record.tree,
+            LogRecord::CreateSingleExtentFdp(record) => record.tree,
+            LogRecord::ConvertFdp2(record) => record.tree,
+            LogRecord::NewPage(record) => record.tree,
             _ => return None,
         })
     }

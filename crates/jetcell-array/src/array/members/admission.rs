@@ -1,7 +1,7 @@
 //! Files that become members. Examining a file on a slow drive takes a long time, so it does not require access to
 //! the array, which others can use in the meantime.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jetcell_sync::Arc;
 use jetcell_vfs::{OpenMode, Vfs};
@@ -25,24 +25,17 @@ pub enum MemberPurpose {
 /// Requirements that a file must meet to become a member of an array.
 #[derive(Clone)]
 pub struct MemberRequirements {
-    vfs: Arc<dyn Vfs>,
-    layout: MemberLayout,
-    zones: u64,
-    bytes: u64,
-    purpose: MemberPurpose,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) layout: MemberLayout,
+    pub(crate) zones: u64,
+    pub(crate) bytes: u64,
+    pub(crate) purpose: MemberPurpose,
 }
 
 /// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`](crate::Array::admit).
 pub struct PreparedMember {
     device: MemberDevice,
-    purpose: MemberPurpose,
-}
-
-impl PreparedMember {
-    /// Returns the purpose for which the file was prepared.
-    pub(crate) fn purpose(&self) -> MemberPurpose {
-        self.purpose
-    }
+    pub(crate) purpose: MemberPurpose,
 }
 
 impl MemberRequirements {
@@ -72,25 +65,6 @@ impl MemberRequirements {
 }
 
 impl MemberSet {
-    /// Returns the requirements for files that are to become members. See [`Array::member_requirements`].
-    ///
-    /// [`Array::member_requirements`]: crate::Array::member_requirements
-    pub fn requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
-        self.check_purpose(part, paths.len())?;
-        for (index, path) in paths.iter().enumerate() {
-            let is_member =
-                |device: &MemberDevice| !device.failed && self.vfs.same_file(&device.path(), path);
-            if self.devices.iter().any(is_member)
-                || paths[..index].iter().any(|other| self.vfs.same_file(other, path))
-            {
-                return Err(ArrayRefusal::DuplicateMember(path.clone()).into());
-            }
-        }
-        let (layout, rows) = (self.devices[0].layout, self.config.layout.rows);
-        let (zones, bytes) = (self.config.layout.zones(), layout.bytes_for(rows));
-        Ok(MemberRequirements { vfs: self.vfs.clone(), layout, zones, bytes, purpose: part })
-    }
-
     /// Returns an error if this number of members cannot be added for this purpose now.
     pub fn check_purpose(&self, part: MemberPurpose, count: usize) -> Result<()> {
         self.check_writable()?;

@@ -17,14 +17,14 @@ use jetcell_vfs::Vfs;
 
 use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{ArrayLayout, RedundancyCode};
-use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId};
+use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice};
 
 pub use self::admission::{MemberPurpose, MemberRequirements, PreparedMember};
 pub(crate) use self::buffer_pool::{BufferPool, MIN_POOLED_BYTES};
 pub use self::counters::ArrayIoCounters;
 pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
 pub(crate) use self::record_cache::RecordCache;
-pub(crate) use self::transfers::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment};
+pub(crate) use self::transfers::{InFlightTransfers, MAX_SEGMENT_BYTES, TransferSegment, join_writes};
 
 /// Operations that the state of the members permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,21 +38,24 @@ pub(crate) enum ArrayMode {
 /// The members of an array, its configuration, and the records that were read from the members. This is the lowest
 /// part of an array: it knows slots, records and transfers, but not what is in a row.
 pub(crate) struct MemberSet {
-    vfs: Arc<dyn Vfs>,
-    config: ArrayConfig,
-    code: RedundancyCode,
-    devices: Vec<MemberDevice>,
-    records: RecordCache,
-    buffers: BufferPool,
-    mode: ArrayMode,
+    pub vfs: Arc<dyn Vfs>,
+    /// The configuration. [`MemberSet::save_config`] makes changes durable.
+    pub config: ArrayConfig,
+    pub code: RedundancyCode,
+    /// All devices, including failed ones, in the order of their numbers.
+    pub devices: Vec<MemberDevice>,
+    pub records: RecordCache,
+    pub buffers: BufferPool,
+    pub mode: ArrayMode,
     /// Whether the configuration has changed but is not saved on the members yet.
     is_config_changed: bool,
     /// The zone that is partially rebuilt.
-    partial_rebuild: Option<PartialZoneRebuild>,
-    failed: Vec<PathBuf>,
-    counters: ArrayIoCounters,
-    /// Whether a step of a rebuild, copy or scrub is running.
-    is_maintenance: bool,
+    pub partial_rebuild: Option<PartialZoneRebuild>,
+    /// Paths of the members that failed since the array was assembled.
+    pub failed: Vec<PathBuf>,
+    pub counters: ArrayIoCounters,
+    /// Whether a step of a rebuild, copy or scrub is running. Its transfers are counted as maintenance.
+    pub is_maintenance: bool,
     /// Totals from the superblocks, for the time before the array was assembled.
     lifetime_before: LifetimeTotals,
 }
@@ -82,77 +85,8 @@ impl MemberSet {
         }
     }
 
-    pub fn config(&self) -> &ArrayConfig {
-        &self.config
-    }
-
-    /// Returns the configuration for a change, which [`MemberSet::save_config`] makes durable.
-    pub fn config_mut(&mut self) -> &mut ArrayConfig {
-        &mut self.config
-    }
-
     pub fn layout(&self) -> &ArrayLayout {
         &self.config.layout
-    }
-
-    pub fn code(&self) -> RedundancyCode {
-        self.code
-    }
-
-    pub fn device(&self, device: usize) -> &MemberDevice {
-        &self.devices[device]
-    }
-
-    /// Returns the member that a device is.
-    pub fn member_of(&self, device: usize) -> MemberId {
-        self.devices[device].member
-    }
-
-    /// Returns all devices, including failed ones, in the order of their numbers.
-    pub fn devices(&self) -> &[MemberDevice] {
-        &self.devices
-    }
-
-    pub fn records(&self) -> &RecordCache {
-        &self.records
-    }
-
-    pub fn records_mut(&mut self) -> &mut RecordCache {
-        &mut self.records
-    }
-
-    pub fn buffers(&mut self) -> &mut BufferPool {
-        &mut self.buffers
-    }
-
-    pub fn counters(&self) -> &ArrayIoCounters {
-        &self.counters
-    }
-
-    pub fn counters_mut(&mut self) -> &mut ArrayIoCounters {
-        &mut self.counters
-    }
-
-    /// Sets whether transfers are counted as maintenance.
-    pub fn set_maintenance(&mut self, is_maintenance: bool) {
-        self.is_maintenance = is_maintenance;
-    }
-
-    pub fn partial_rebuild(&self) -> Option<&PartialZoneRebuild> {
-        self.partial_rebuild.as_ref()
-    }
-
-    pub fn set_partial_rebuild(&mut self, partial: Option<PartialZoneRebuild>) {
-        self.partial_rebuild = partial;
-    }
-
-    pub fn mode(&self) -> ArrayMode {
-        self.mode
-    }
-
-    /// Returns the paths of the members that failed since the array was assembled.
-    pub fn failed(&self) -> &[PathBuf] {
-        &self.failed
     }
 
     /// Returns the totals since the array was created.

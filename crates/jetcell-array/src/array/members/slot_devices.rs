@@ -15,8 +15,9 @@ impl MemberSet {
         self.devices.iter().position(serves)
     }
 
-    /// Returns the devices that have the blocks of a slot in this row.
-    pub fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
+    /// Returns the devices that have the block of a cell.
+    pub fn sources(&self, row: u64, cell: usize) -> impl Iterator<Item = usize> + use<> {
+        let slot = self.config.layout.slot(row, cell);
         let config = &self.config.slots[slot];
         let has_zone = config.rebuilt.contains(row / ZONE_ROWS);
         let has_row = |device: &usize| {
@@ -120,11 +121,6 @@ impl MemberSet {
     pub fn retire_device(&mut self, device: usize) {
         self.devices[device].failed = true;
         self.records.forget(device);
-    }
-
-    /// Returns true if a device failed or was retired.
-    pub fn has_failed(&self, device: usize) -> bool {
-        self.devices[device].failed
     }
 
     /// Makes the writes to a device durable.

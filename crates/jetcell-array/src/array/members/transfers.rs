@@ -58,7 +58,7 @@ impl InFlightTransfers {
 }
 
 /// Joins adjacent writes to a device.
-fn join_writes(
+pub(crate) fn join_writes(
     buffers: &mut BufferPool,
     device: usize,
     mut writes: Vec<(u64, &[u8])>,
@@ -103,11 +103,6 @@ impl MemberSet {
     pub fn write_member(&mut self, device: usize, offset: u64, from: &[u8]) -> Result<()> {
         self.count_transfer(TransferKind::Write, device, offset, from.len());
         self.devices[device].write(offset, from, IoReason::Other)
-    }
-
-    /// Joins adjacent writes to a device.
-    pub fn join_writes(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<TransferSegment> {
-        join_writes(&mut self.buffers, device, writes)
     }
 
     /// Returns a commit's content for the journal slot of a device, and the offset of the slot.
@@ -175,8 +170,7 @@ impl MemberSet {
     pub fn finish_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         for (piece, result) in writes.wait() {
             self.buffers.recycle(piece.buffer);
-            self.devices[piece.device].finish_write();
-            let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
+            let result = self.devices[piece.device].finish_write(piece.offset, result);
             self.handle_write_result(piece.device, result)?;
         }
         Ok(())

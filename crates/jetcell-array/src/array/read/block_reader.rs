@@ -64,23 +64,23 @@ impl BlockReader {
     pub fn start_read(&mut self, staging: &mut Staging, blocks: &[u64]) -> BlockReadAhead {
         // Errors are not reported here: the subsequent reads report them.
         let can_read =
-            staging.finish_writes_of(blocks).is_ok() && staging.writer().members().check_running().is_ok();
+            staging.finish_writes_of(blocks).is_ok() && staging.writer.rows.members.check_running().is_ok();
         let blocks = if can_read { blocks } else { &[] };
-        staging.writer_mut().members_mut().records_mut().trim();
+        staging.writer.rows.members.records.trim();
         let states = states_of_rows(staging, blocks);
         let batch = plan_batch(staging, blocks, &states);
-        let rows = staging.rows_mut();
+        let rows = &mut staging.writer.rows;
         let zones = states.keys().next().zip(states.keys().next_back());
         if let Some((first, last)) = zones.filter(|_| blocks.len() >= MIN_SEQUENTIAL_READ) {
             let (first, last) = (first / ZONE_ROWS, last / ZONE_ROWS);
             let follows = first == self.last_zone_read || first == self.last_zone_read + 1;
             self.last_zone_read = last;
             if follows {
-                rows.members_mut().read_records_ahead(last + 1..last + 2);
+                rows.members.read_records_ahead(last + 1..last + 2);
             }
         }
         let reads = rows.start_fetch(batch.planned.iter().map(|wanted| wanted.location).collect());
-        let changes = rows.members().records().changes();
+        let changes = rows.members.records.changes();
         BlockReadAhead { reads, blocks: blocks.to_vec(), batch, changes }
     }
 
@@ -93,10 +93,10 @@ impl BlockReader {
         mut ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
         staging.finish_writes_of(blocks)?;
-        let batch = if staging.writer().members().lost_slots().is_empty() { BATCH } else { DEGRADED_BATCH };
+        let batch = if staging.writer.rows.members.lost_slots().is_empty() { BATCH } else { DEGRADED_BATCH };
         for (blocks, buffers) in blocks.chunks(batch).zip(buffers.chunks_mut(batch)) {
             let result = read_batch(staging, blocks, buffers, ahead.take());
-            staging.rows_mut().release_fetched();
+            staging.writer.rows.release_fetched();
             result?;
         }
         Ok(())
@@ -105,19 +105,19 @@ impl BlockReader {
     /// Returns which blocks were ever written. See [`Array::written_runs`](crate::Array::written_runs).
     pub fn written_runs(&self, staging: &mut Staging, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
         staging.close_open_zone();
-        staging.writer_mut().start_computed()?;
-        let layout = *staging.writer().members().layout();
+        staging.writer.start_computed()?;
+        let layout = *staging.writer.rows.members.layout();
         let mut runs: Vec<(u64, bool)> = vec![];
         for batch in blocks.clone().step_by(WRITTEN_BATCH as usize) {
             let batch = batch..blocks.end.min(batch + WRITTEN_BATCH);
-            let members = staging.writer_mut().members_mut();
-            members.records_mut().trim();
+            let members = &mut staging.writer.rows.members;
+            members.records.trim();
             members.load_records_of_rows(batch.clone().map(|block| layout.locate(block).0));
             for block in batch {
                 let (row, column) = layout.locate(block);
-                let cell = staging.rows().preferred_cell(row, column);
+                let cell = staging.writer.rows.preferred_cell(row, column);
                 let is_written = staging.block(block).is_some()
-                    || staging.rows_mut().row_state(row).cells[cell] != CellState::Empty;
+                    || staging.writer.rows.row_state(row).cells[cell] != CellState::Empty;
                 match runs.last_mut() {
                     Some((count, state)) if *state == is_written => *count += 1,
                     _ => runs.push((1, is_written)),
@@ -130,23 +130,23 @@ impl BlockReader {
 
 /// Returns the states of the rows of blocks that are not staged.
 fn states_of_rows(staging: &mut Staging, blocks: &[u64]) -> BTreeMap<u64, RowState> {
-    let members = staging.writer_mut().members_mut();
+    let members = &mut staging.writer.rows.members;
     let layout = *members.layout();
     members.load_records_of_rows(blocks.iter().map(|block| layout.locate(*block).0));
     let needed = blocks.iter().filter(|block| staging.block(**block).is_none());
     let needed: BTreeSet<u64> = needed.map(|block| layout.locate(*block).0).collect();
-    staging.rows_mut().row_states(&needed)
+    staging.writer.rows.row_states(&needed)
 }
 
 /// Plans the reads of a batch. Staged blocks are left out.
 fn plan_batch(staging: &mut Staging, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> ReadBatchPlan {
-    let layout = *staging.writer().members().layout();
+    let layout = *staging.writer.rows.members.layout();
     let mut batch = ReadBatchPlan::default();
     for (index, block) in blocks.iter().enumerate() {
         if staging.block(*block).is_some() {
             continue;
         }
-        let rows = staging.rows_mut();
+        let rows = &mut staging.writer.rows;
         let (row, column) = layout.locate(*block);
         let cell = rows.preferred_cell(row, column);
         let state = &states[&row];
@@ -173,10 +173,10 @@ fn read_batch(
     buffers: &mut [&mut [u8]],
     ahead: Option<BlockReadAhead>,
 ) -> Result<()> {
-    staging.writer_mut().members_mut().records_mut().trim();
+    staging.writer.rows.members.records.trim();
     let (ahead, planned) = match ahead {
         Some(BlockReadAhead { reads, blocks: of, batch, changes }) => {
-            let holds = changes == staging.writer().members().records().changes() && of == blocks;
+            let holds = changes == staging.writer.rows.members.records.changes() && of == blocks;
             (Some(reads), Some(batch).filter(|_| holds))
         }
         None => (None, None),
@@ -188,7 +188,7 @@ fn read_batch(
             plan_batch(staging, blocks, &states)
         }
     };
-    let rows = staging.rows_mut();
+    let rows = &mut staging.writer.rows;
     empty.into_iter().for_each(|index| buffers[index].fill(0));
     let mut places: Vec<BlockLocation> = wanted.iter().map(|wanted| wanted.location).collect();
     for (row, of_row) in &doubtful {
@@ -210,11 +210,11 @@ fn read_batch(
         });
     }
     for wanted in wanted.iter().filter(|wanted| !wanted.is_read) {
-        let (row, column) = rows.members().layout().locate(blocks[wanted.index]);
+        let (row, column) = rows.members.layout().locate(blocks[wanted.index]);
         let cell = rows.preferred_cell(row, column);
         doubtful.entry(row).or_default().push((cell, wanted.index));
     }
-    read_individually(staging.writer_mut(), doubtful, buffers)?;
+    read_individually(&mut staging.writer, doubtful, buffers)?;
     // Staged blocks are newer than the blocks on the members. Some may have been staged after the reads were planned.
     for (block, buffer) in blocks.iter().zip(buffers) {
         if let Some(staged) = staging.block(*block) {

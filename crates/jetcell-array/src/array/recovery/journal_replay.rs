@@ -15,7 +15,7 @@ use crate::array::rows::RowStore;
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
-use crate::integrity::{BlockRecord, RecordSlot, RowState};
+use crate::integrity::{RecordSlot, RowState};
 use crate::member::{JournalEntry, JournalImage, MemberId};
 
 /// A recovered image that a device lacked, with its device and journal entry.
@@ -40,19 +40,16 @@ impl JournalledCommit {
     }
 }
 
-/// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its journal
-/// together with the previous commit's blocks. Returns the number of the next commit, or `None` if the journal is empty.
-pub(in crate::array) fn replay_journal(rows: &mut RowStore) -> Result<Option<u64>> {
-    JournalReplay { rows }.run()
-}
-
 /// Replays the journal into the rows of an array that is not in use yet.
-struct JournalReplay<'a> {
-    rows: &'a mut RowStore,
+pub(in crate::array) struct JournalReplay<'a> {
+    pub rows: &'a mut RowStore,
 }
 
 impl JournalReplay<'_> {
-    fn run(&mut self) -> Result<Option<u64>> {
+    /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its journal
+    /// together with the previous commit's blocks. Returns the number of the next commit, or `None` if the journal is
+    /// empty.
+    pub fn run(&mut self) -> Result<Option<u64>> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(None) };
         let mut before = commits.remove(&(number - 1));
@@ -71,15 +68,16 @@ impl JournalReplay<'_> {
             self.replay(before)?;
         }
         self.replay(&last)?;
-        self.rows.members_mut().sync_devices()?;
+        self.rows.members.sync_devices()?;
         Ok(Some(number + 1))
     }
 
     fn journalled_commits(&self) -> BTreeMap<u64, JournalledCommit> {
         let mut commits: BTreeMap<u64, JournalledCommit> = BTreeMap::new();
-        for (device, source) in self.rows.members().devices().iter().enumerate() {
-            for (header, images) in source.read_journal(self.rows.members().config().array) {
-                if header.sequence < self.rows.members().config().journal_floor {
+        let config = &self.rows.members.config;
+        for (device, source) in self.rows.members.devices.iter().enumerate() {
+            for (header, images) in source.read_journal(config.array) {
+                if header.sequence < config.journal_floor {
                     continue;
                 }
                 let found = commits.entry(header.sequence).or_default();
@@ -87,7 +85,7 @@ impl JournalReplay<'_> {
                 found.participants = header.participants;
                 for (entry, image) in header.entries.into_iter().zip(images) {
                     let row = entry.record.row.get();
-                    if row >= self.rows.members().layout().rows {
+                    if row >= config.layout.rows {
                         continue;
                     }
                     found.rows.insert(row, (entry.cells.get(), entry.record.generation.get()));
@@ -118,9 +116,9 @@ impl JournalReplay<'_> {
                 .filter(|((other, _), _)| *other == device)
                 .map(|(_, (entry, block))| JournalImage { entry: *entry, block })
                 .collect();
-            self.rows.members_mut().write_journal(device, sequence, &found.participants, &images)?;
+            self.rows.members.write_journal(device, sequence, &found.participants, &images)?;
         }
-        self.rows.members_mut().sync_devices()
+        self.rows.members.sync_devices()
     }
 
     /// Returns the images of a commit that members lack, or `None` if they cannot be recovered.
@@ -132,21 +130,20 @@ impl JournalReplay<'_> {
     ) -> Option<Vec<RecoveredImage>> {
         // The level must tolerate the loss of all slots without a header. Otherwise, some of the commit's rows may be
         // unknown: the only other entries for a row may have been on a member that failed during the commit.
+        let members = &self.rows.members;
         let silent = |slot: &usize| {
-            let config = &self.rows.members().config().slots[*slot];
-            let is_concerned = self.rows.members().device_of(config.member).is_none()
-                || found.participants.contains(&config.member);
-            let has_header =
-                |member| self.rows.members().device_of(member).is_some() && found.headers.contains(&member);
+            let config = &members.config.slots[*slot];
+            let is_lost = members.device_of(config.member).is_none();
+            let is_concerned = is_lost || found.participants.contains(&config.member);
+            let has_header = |member| members.device_of(member).is_some() && found.headers.contains(&member);
             // A commit omits the parity of rows that are not rebuilt yet. Only other members have entries for these
             // rows.
-            let lacks_rows = self.rows.members().code().parities() > 0
-                && self.rows.members().device_of(config.member).is_none()
-                && config.rebuilt.len() < self.rows.members().layout().zones();
+            let is_rebuilt = config.rebuilt.len() >= members.layout().zones();
+            let lacks_rows = members.code.parities() > 0 && is_lost && !is_rebuilt;
             is_concerned && !has_header(config.member) && (lacks_rows || !has_header(config.replacement))
         };
-        let silent: Vec<usize> = (0..self.rows.members().config().slots.len()).filter(silent).collect();
-        if !self.rows.members().tolerates_loss(&silent) {
+        let silent: Vec<usize> = (0..members.config.slots.len()).filter(silent).collect();
+        if !members.tolerates_loss(&silent) {
             return None;
         }
         let mut all = vec![];
@@ -163,16 +160,17 @@ impl JournalReplay<'_> {
         earlier: Option<&JournalledCommit>,
         later: Option<&JournalledCommit>,
     ) -> Option<Vec<RecoveredImage>> {
-        let count = self.rows.members().layout().slots;
+        let (code, layout) = (self.rows.members.code, *self.rows.members.layout());
+        let count = layout.slots;
         let later = later.filter(|later| later.rows.contains_key(&row));
         let is_covered =
             |cell: usize| later.is_some_and(|later| !std::ptr::eq(later, found) && later.writes(row, cell));
         let mut lacking = vec![];
         for cell in (0..count).filter(|cell| found.writes(row, *cell) && !is_covered(*cell)) {
-            let devices = self.rows.members().sources(self.rows.members().layout().slot(row, cell), row);
+            let devices = self.rows.members.sources(row, cell);
             // Members that were added later were rebuilt with the content of the commit.
             let is_lacking = |device: &usize| {
-                found.participants.contains(&self.rows.members().member_of(*device))
+                found.participants.contains(&self.rows.members.devices[*device].member)
                     && !found.images.contains_key(&(*device, row))
             };
             lacking.extend(devices.filter(is_lacking).map(|device| (device, cell)));
@@ -184,16 +182,16 @@ impl JournalReplay<'_> {
         let state = self.rows.row_state(row);
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
-        let columns = self.rows.members().code().data_columns(count);
+        let columns = code.data_columns(count);
         // In place, parity blocks of several commits may be mixed. Their tags do not show which content the missing
         // members have.
         let tags_of = |parity: usize| {
-            let mut devices = self.rows.members().targets(self.rows.members().layout().slot(row, parity));
+            let mut devices = self.rows.members.targets(layout.slot(row, parity));
             let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;
             Some(entry.record.tags)
         };
         let mut tags = (columns..count).find_map(tags_of).unwrap_or(state.tags);
-        if self.rows.members().code().parities() > 0 {
+        if code.parities() > 0 {
             for (column, tag) in tags.iter_mut().enumerate().take(columns) {
                 *tag = writer(column).map_or(*tag, |commit| commit.rows[&row].1 as u8);
             }
@@ -210,24 +208,16 @@ impl JournalReplay<'_> {
                 IoBuffer::zeroed(BLOCK)
             }));
         }
-        if !self.rows.members().code().recovers(&lost) {
+        if !code.recovers(&lost) {
             return None;
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.rows.members().code().recover(&self.rows.kernel(), &mut targets, &lost);
+        code.recover(&self.rows.kernel, &mut targets, &lost);
         let (written, generation) = found.rows[&row];
         let image = |(device, cell): (usize, usize)| {
-            let is_parity = self.rows.members().code().parities() > 0 && cell >= columns;
+            let is_parity = code.parities() > 0 && cell >= columns;
             let tags = if is_parity { tags } else { Default::default() };
-            let stored_cell = self.rows.members().layout().stored_cell(cell);
-            let record = BlockRecord::new(
-                self.rows.members().config().array,
-                row,
-                stored_cell,
-                generation,
-                tags,
-                &cells[cell],
-            );
+            let record = self.rows.new_record(row, cell, generation, tags, &cells[cell]);
             (device, JournalEntry { record, cells: U64::new(written) }, copy_to_buffer(&cells[cell]))
         };
         Some(lacking.into_iter().map(image).collect())
@@ -242,20 +232,19 @@ impl JournalReplay<'_> {
         writer: &JournalledCommit,
         state: &RowState,
     ) -> Option<IoBuffer> {
-        let devices: Vec<usize> =
-            self.rows.members().sources(self.rows.members().layout().slot(row, cell), row).collect();
+        let devices: Vec<usize> = self.rows.members.sources(row, cell).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
         if let Some((_, image)) = image {
             return Some(copy_to_buffer(image));
         }
         let came_later =
-            |device: &usize| !writer.participants.contains(&self.rows.members().member_of(*device));
+            |device: &usize| !writer.participants.contains(&self.rows.members.devices[*device].member);
         if devices.iter().any(came_later) { self.rows.read_cell(row, cell, state) } else { None }
     }
 
     fn replay(&mut self, found: &JournalledCommit) -> Result<()> {
         for (&(device, row), (entry, image)) in &found.images {
-            if self.rows.members().has_failed(device) {
+            if self.rows.members.devices[device].failed {
                 continue;
             }
             self.rows.rewrite_cell(device, row, RecordSlot::Written(entry.record), image)?;

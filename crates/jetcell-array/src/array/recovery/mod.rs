@@ -3,4 +3,4 @@
 mod journal_replay;
 mod repair;
 
-pub(in crate::array) use self::journal_replay::replay_journal;
+pub(in crate::array) use self::journal_replay::JournalReplay;

@@ -10,8 +10,8 @@ impl RowWriter {
     /// Reads cells of a row individually, each into its own buffer. Cells that no member has are recovered and
     /// written back.
     pub(crate) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
-        let rows = self.rows_mut();
-        rows.members_mut().records_mut().trim();
+        let rows = &mut self.rows;
+        rows.members.records.trim();
         let state = rows.row_state(row);
         let mut lost = vec![];
         for (cell, target) in wanted {
@@ -28,27 +28,26 @@ impl RowWriter {
         for (cell, target) in lost {
             target.copy_from_slice(&whole.cells[cell]);
         }
-        rows.members_mut().counters_mut().rows_recovered += 1;
+        rows.members.counters.rows_recovered += 1;
         rows.count_defects(&state, &whole.recovered);
         self.repair(row, &state, &whole)
     }
 
     /// Writes the recovered cells of a row back to the members of their slots.
     pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
-        if self.members().mode() == ArrayMode::ReadOnly {
+        if self.rows.members.mode == ArrayMode::ReadOnly {
             return Ok(());
         }
         // Writes in flight may include the records of the same zone.
         self.finish_rows()?;
-        let rows = self.rows_mut();
+        let rows = &mut self.rows;
         for &cell in &whole.recovered {
             let record = rows.expected_record(row, cell, state, &whole.cells[cell]);
-            let slot = rows.members().layout().slot(row, cell);
-            for device in rows.members().sources(slot, row) {
+            for device in rows.members.sources(row, cell) {
                 rows.rewrite_cell(device, row, record, &whole.cells[cell])?;
-                rows.members_mut().counters_mut().blocks_repaired += 1;
+                rows.members.counters.blocks_repaired += 1;
             }
         }
-        rows.members_mut().save_changes()
+        rows.members.save_changes()
     }
 }

@@ -63,7 +63,7 @@ impl RowStore {
             device,
             offset,
             // If the read fails, the content of the buffer is arbitrary, but it is not used.
-            buffer: self.members.buffers().take(bytes),
+            buffer: self.members.buffers.take(bytes),
         };
         let pieces = runs(places).into_iter().map(piece).collect();
         self.members.start_transfers(TransferKind::Read, pieces, IoReason::Other)
@@ -88,7 +88,7 @@ impl RowStore {
                     arrived(&piece);
                     self.fetched.segments.push(piece);
                 }
-                Err(_) => self.members.buffers().recycle(piece.buffer),
+                Err(_) => self.members.buffers.recycle(piece.buffer),
             }
         }
         self.fetched.segments.sort_unstable_by_key(|piece| (piece.device, piece.offset));
@@ -103,7 +103,7 @@ impl RowStore {
     /// Releases the fetched blocks after the operation that needed them.
     pub fn release_fetched(&mut self) {
         for piece in std::mem::take(&mut self.fetched.segments) {
-            self.members.buffers().recycle(piece.buffer);
+            self.members.buffers.recycle(piece.buffer);
         }
     }
 
@@ -121,13 +121,13 @@ impl RowStore {
     /// Returns the location of a cell's content if a member has it.
     pub fn block_location(&mut self, row: u64, cell: usize, state: &RowState) -> Option<BlockLocation> {
         let CellState::Written(record) = state.cells[cell] else { return None };
-        let mut sources = self.members.sources(self.members.layout().slot(row, cell), row);
+        let mut sources = self.members.sources(row, cell);
         let device = match (sources.next(), sources.next()) {
             // With a single device, the record in `state` comes from that device.
             (Some(only), None) => only,
             _ => self.device_with_record(row, cell, record)?,
         };
-        Some((device, self.members.device(device).layout.block(row)))
+        Some((device, self.members.devices[device].layout.block(row)))
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct CellWrite {
 /// Rows on the members. Nothing here waits for writes in flight, so the caller must not use rows that are being
 /// written.
 pub(crate) struct RowStore {
-    members: MemberSet,
-    kernel: Kernel,
+    pub members: MemberSet,
+    pub kernel: Kernel,
     /// Blocks that were fetched for the current operation.
     fetched: FetchedBlocks,
 }
@@ -41,17 +41,5 @@ pub(crate) struct RowStore {
 impl RowStore {
     pub fn new(members: MemberSet, kernel: Kernel) -> RowStore {
         RowStore { members, kernel, fetched: FetchedBlocks::default() }
-    }
-
-    pub fn members(&self) -> &MemberSet {
-        &self.members
-    }
-
-    pub fn members_mut(&mut self) -> &mut MemberSet {
-        &mut self.members
-    }
-
-    pub fn kernel(&self) -> Kernel {
-        self.kernel
     }
 }

@@ -5,8 +5,8 @@ use jetcell_vfs::IoBuffer;
 
 use super::{CellWrite, NewColumns, RowStore};
 use crate::error::Result;
-use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
-use crate::integrity::{BlockRecord, CellState, RowState};
+use crate::geometry::BLOCK;
+use crate::integrity::{CellState, RowState};
 
 /// Number of rows whose old blocks are read in one batch.
 const ROWS_FETCHED: usize = 64;
@@ -29,8 +29,8 @@ enum ParityMethod {
 impl RowStore {
     /// Returns the method with the fewest transfers that the row's state permits, and the cells that it reads.
     fn parity_method(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (ParityMethod, Vec<usize>) {
-        let (cells, parities) = (state.cells.len(), self.members.code().parities());
-        let data = self.members.code().data_columns(cells);
+        let (cells, parities) = (state.cells.len(), self.members.code.parities());
+        let data = self.members.code.data_columns(cells);
         let count = (0..data).filter(|column| is_new(*column)).count();
         let parity: Vec<usize> =
             (cells - parities..cells).filter(|cell| state.cells[*cell] != CellState::Missing).collect();
@@ -56,9 +56,9 @@ impl RowStore {
 
     /// Returns all cells that the writes of these rows change, with their new contents.
     pub fn plan_rows(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
-        self.members.records_mut().trim();
+        self.members.records.trim();
         self.members.load_records_of_rows(rows.iter().map(|(row, _)| *row));
-        let read = |store: &RowStore| store.members.counters().members.data_and_parity.blocks_read;
+        let read = |store: &RowStore| store.members.counters.members.data_and_parity.blocks_read;
         let before = read(self);
         let mut planned = vec![];
         for rows in rows.chunks(ROWS_FETCHED) {
@@ -69,7 +69,7 @@ impl RowStore {
             planned.extend(plans?);
         }
         let count = read(self) - before;
-        self.members.counters_mut().blocks_read_for_writes += count;
+        self.members.counters.blocks_read_for_writes += count;
         Ok(planned)
     }
 
@@ -88,15 +88,11 @@ impl RowStore {
     fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
-        let data = self.members.code().data_columns(cells);
-        let copies = self.members.code().copies();
+        let data = self.members.code.data_columns(cells);
+        let copies = self.members.code.copies();
         let generation = state.next_generation();
         let mut tags = state.tags;
         new.keys().for_each(|column| tags[*column] = generation as u8);
-        let (array, layout) = (self.members.config().array, self.members.config().layout);
-        let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
-            BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
-        };
         // Checksums are computed first: they read the blocks one after the other, which is the fastest way to read
         // memory. The parity computation then finds all blocks in the cache.
         let mut writes = vec![];
@@ -104,27 +100,24 @@ impl RowStore {
             let lost: Vec<usize> = (column * copies..(column + 1) * copies)
                 .filter(|cell| self.members.targets(self.members.layout().slot(row, *cell)).next().is_none())
                 .collect();
-            if self.members.code().parities() == 0 && lost.len() == copies {
+            if self.members.code.parities() == 0 && lost.len() == copies {
                 return Err(self.unrecoverable(row, &lost));
             }
             for cell in column * copies..(column + 1) * copies {
                 writes.push(CellWrite {
                     cell,
-                    record: record(cell, Default::default(), block),
+                    record: self.new_record(row, cell, generation, Default::default(), block),
                     block: block.clone(),
                 });
             }
         }
-        let parity = if self.members.code().parities() == 0 {
-            vec![]
-        } else {
-            self.new_parity(row, &state, new, data)?
-        };
+        let parity =
+            if self.members.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, new, data)? };
         for (index, block) in parity.into_iter().enumerate() {
             if let Some(block) = block {
                 writes.push(CellWrite {
                     cell: data + index,
-                    record: record(data + index, tags, &block),
+                    record: self.new_record(row, data + index, generation, tags, &block),
                     block: block.into(),
                 });
             }
@@ -140,7 +133,7 @@ impl RowStore {
         new: &NewColumns,
         data: usize,
     ) -> Result<Vec<Option<IoBuffer>>> {
-        let parities = self.members.code().parities();
+        let parities = self.members.code.parities();
         let (way, _) = self.parity_method(state, |column| new.contains_key(&column));
         if way == ParityMethod::NoParity {
             return Ok((0..parities).map(|_| None).collect());
@@ -149,15 +142,15 @@ impl RowStore {
             let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
             let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
             let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
-            self.members.code().encode(&self.kernel, &columns, &mut targets);
-            self.members.counters_mut().full_row_writes += 1;
+            self.members.code.encode(&self.kernel, &columns, &mut targets);
+            self.members.counters.full_row_writes += 1;
             return Ok(parity.into_iter().map(Some).collect());
         }
         let mut defects = state.cells.iter().filter(|cell| **cell == CellState::Stale).count() as u64;
         if way == ParityMethod::ReadModifyWrite {
             if let Some(parity) = self.parity_from_changes(row, state, new, data) {
-                self.members.counters_mut().read_modify_writes += 1;
-                self.members.counters_mut().defects += defects;
+                self.members.counters.read_modify_writes += 1;
+                self.members.counters.defects += defects;
                 return Ok(parity);
             }
             // The row's state did not reveal that this block is damaged.
@@ -170,7 +163,7 @@ impl RowStore {
         };
         let mut cells = match others {
             Some(cells) => {
-                self.members.counters_mut().defects += defects;
+                self.members.counters.defects += defects;
                 cells
             }
             None => {
@@ -185,8 +178,8 @@ impl RowStore {
         cells.resize_with(data + parities, || IoBuffer::zeroed(BLOCK));
         let lost: Vec<usize> = (data..data + parities).collect();
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.members.code().recover(&self.kernel, &mut targets, &lost);
-        self.members.counters_mut().reconstruct_writes += 1;
+        self.members.code.recover(&self.kernel, &mut targets, &lost);
+        self.members.counters.reconstruct_writes += 1;
         Ok(cells.split_off(data).into_iter().map(Some).collect())
     }
 
@@ -200,7 +193,7 @@ impl RowStore {
         data: usize,
     ) -> Option<Vec<Option<IoBuffer>>> {
         let mut parity = vec![];
-        for cell in data..data + self.members.code().parities() {
+        for cell in data..data + self.members.code.parities() {
             match state.cells[cell] {
                 CellState::Missing => parity.push(None),
                 _ => parity.push(Some(self.read_cell(row, cell, state)?)),
@@ -213,7 +206,7 @@ impl RowStore {
                 .iter_mut()
                 .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
                 .collect();
-            self.members.code().update(&self.kernel, *column, &delta, &mut blocks);
+            self.members.code.update(&self.kernel, *column, &delta, &mut blocks);
         }
         Some(parity)
     }

@@ -6,9 +6,10 @@ use jetcell_vfs::IoBuffer;
 
 use super::RowStore;
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
+use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
+use crate::member::ArrayConfig;
 
 /// The cells of a row, with their correct contents.
 pub(crate) struct WholeRow {
@@ -24,14 +25,13 @@ impl RowStore {
         let cells = self.members.layout().slots;
         let mut records = Vec::with_capacity(cells);
         for cell in 0..cells {
-            let slot = self.members.layout().slot(row, cell);
             let mut best = None;
-            for device in self.members.sources(slot, row) {
+            for device in self.members.sources(row, cell) {
                 best = newer_record(best, self.members.record(device, row, cell));
             }
             records.push(best);
         }
-        RowState::new(&self.members.code(), &records)
+        RowState::new(&self.members.code, &records)
     }
 
     /// Returns the states of several rows. If each slot has exactly one member, each zone's records are looked up
@@ -47,7 +47,7 @@ impl RowStore {
             let of_zone: Vec<u64> =
                 std::iter::from_fn(|| rest.next_if(|row| row / ZONE_ROWS == zone)).collect();
             let blocks: Option<Vec<&[u8]>> =
-                devices.iter().map(|device| self.members.records().block(*device, zone)).collect();
+                devices.iter().map(|device| self.members.records.block(*device, zone)).collect();
             let Some(blocks) = blocks else {
                 // The records are read row by row, and unreadable ones are detected there.
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
@@ -65,27 +65,26 @@ impl RowStore {
             CellState::Empty => return Some(block),
             CellState::Written(record) => *record,
             CellState::Stale => {
-                self.members.counters_mut().stale_blocks += 1;
+                self.members.counters.stale_blocks += 1;
                 return None;
             }
             CellState::Missing => return None,
         };
-        let slot = self.members.layout().slot(row, cell);
-        for device in self.members.sources(slot, row) {
+        for device in self.members.sources(row, cell) {
             if self.members.record(device, row, cell) != RecordSlot::Written(record) {
                 continue;
             }
-            let place = (device, self.members.device(device).layout.block(row));
+            let place = (device, self.members.devices[device].layout.block(row));
             if let Some(found) = self.fetched.block(place).filter(|found| record.matches(found)) {
                 block.copy_from_slice(found);
                 return Some(block);
             }
             if self.members.read_member(device, place.1, &mut block).is_err() {
-                self.members.counters_mut().read_errors += 1;
+                self.members.counters.read_errors += 1;
             } else if record.matches(&block) {
                 return Some(block);
             } else {
-                self.members.counters_mut().checksum_errors += 1;
+                self.members.counters.checksum_errors += 1;
             }
         }
         None
@@ -93,16 +92,15 @@ impl RowStore {
 
     /// Returns a device that has a block with this record.
     pub fn device_with_record(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
-        let slot = self.members.layout().slot(row, cell);
         self.members
-            .sources(slot, row)
+            .sources(row, cell)
             .find(|device| self.members.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
     /// Returns the group of cells that can be recovered from each other and that includes the given cells: all copies
     /// of their columns, or all cells of the row.
     pub fn recovery_group(&self, wanted: &[usize]) -> Vec<usize> {
-        match self.members.code() {
+        match self.members.code {
             RedundancyCode::Mirror { copies } => {
                 let columns: BTreeSet<usize> = wanted.iter().map(|cell| cell / copies).collect();
                 columns.into_iter().flat_map(|column| column * copies..(column + 1) * copies).collect()
@@ -126,21 +124,20 @@ impl RowStore {
         if recovered.is_empty() {
             return Ok(WholeRow { cells, recovered });
         }
-        if !self.members.code().recovers(&recovered) {
+        if !self.members.code.recovers(&recovered) {
             return Err(self.unrecoverable(row, &recovered));
         }
-        // A write leaves records on more members than the level may lose. If there is no record at all, the row was
-        // never written, and its blocks are zeros.
-        if state.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing)) {
+        if state.is_new() {
+            // Its blocks are zeros.
             return Ok(WholeRow { cells, recovered });
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.members.code().recover(&self.kernel, &mut targets, &recovered);
+        self.members.code.recover(&self.kernel, &mut targets, &recovered);
         let is_refuted = recovered.iter().any(|cell| match &state.cells[*cell] {
             CellState::Written(record) => !record.matches(&cells[*cell]),
             _ => false,
         });
-        let has_more_parity = recovered.len() < self.members.code().tolerance();
+        let has_more_parity = recovered.len() < self.members.code.tolerance();
         if is_refuted || has_more_parity && self.check_consistency(&cells) != Consistency::Consistent {
             return Err(ArrayError::Inconsistent { row });
         }
@@ -150,16 +147,14 @@ impl RowStore {
     /// Checks whether a row's redundancy agrees with its data.
     pub fn check_consistency(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
-        self.members.code().check_consistency(&self.kernel, &cells)
+        self.members.code.check_consistency(&self.kernel, &cells)
     }
 
     pub fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
         let name = |cell: &usize| {
-            let slot = self.members.layout().slot(row, *cell);
-            let device = self.members.sources(slot, row).next();
-            device.map_or_else(
-                || format!("(slot {slot} has no member)").into(),
-                |index| self.members.device(index).path(),
+            self.members.sources(row, *cell).next().map_or_else(
+                || format!("(slot {} has no member)", self.members.layout().slot(row, *cell)).into(),
+                |index| self.members.devices[index].path(),
             )
         };
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
@@ -167,7 +162,7 @@ impl RowStore {
 
     /// Returns the cell from which a data column is read. With mirrors, the copies are read in turn, chunk by chunk.
     pub fn preferred_cell(&self, row: u64, column: usize) -> usize {
-        let copies = self.members.code().copies();
+        let copies = self.members.code.copies();
         let turn = (row / u64::from(self.members.layout().chunk)) as usize;
         column * copies + turn % copies
     }
@@ -176,7 +171,7 @@ impl RowStore {
     pub fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
-        self.members.counters_mut().defects += count;
+        self.members.counters.defects += count;
         count
     }
 
@@ -188,7 +183,7 @@ impl RowStore {
 
     fn write_cell(&mut self, device: usize, row: u64, record: RecordSlot, block: &[u8]) -> Result<()> {
         if matches!(record, RecordSlot::Written(_)) {
-            let offset = self.members.device(device).layout.block(row);
+            let offset = self.members.devices[device].layout.block(row);
             self.members.write_member(device, offset, block)?;
         }
         self.members.put_record(device, row, record)?;
@@ -200,12 +195,12 @@ impl RowStore {
         if let CellState::Written(record) = &state.cells[cell] {
             return RecordSlot::Written(*record);
         }
-        let columns = self.members.code().data_columns(state.cells.len());
-        let copies = self.members.code().copies();
-        let is_parity = self.members.code().parities() > 0 && cell >= columns;
+        let columns = self.members.code.data_columns(state.cells.len());
+        let copies = self.members.code.copies();
+        let is_parity = self.members.code.parities() > 0 && cell >= columns;
         let generation = if is_parity {
             state.generation
-        } else if self.members.code().parities() > 0 {
+        } else if self.members.code.parities() > 0 {
             state.generation_of(cell)
         } else {
             let column = &state.cells[cell / copies * copies..(cell / copies + 1) * copies];
@@ -215,20 +210,25 @@ impl RowStore {
             });
             generation.unwrap_or(0)
         };
-        let tag_is_empty = !is_parity && self.members.code().parities() > 0 && state.tags[cell] == 0;
+        let tag_is_empty = !is_parity && self.members.code.parities() > 0 && state.tags[cell] == 0;
         if generation == 0 || tag_is_empty {
             return RecordSlot::Empty;
         }
         let tags = if is_parity { state.tags } else { Default::default() };
-        let stored_cell = self.members.layout().stored_cell(cell);
-        RecordSlot::Written(BlockRecord::new(
-            self.members.config().array,
-            row,
-            stored_cell,
-            generation,
-            tags,
-            block,
-        ))
+        RecordSlot::Written(self.new_record(row, cell, generation, tags, block))
+    }
+
+    /// Returns the record for new content of a cell.
+    pub fn new_record(
+        &self,
+        row: u64,
+        cell: usize,
+        generation: u64,
+        tags: [u8; MAX_DATA_COLUMNS],
+        block: &[u8],
+    ) -> BlockRecord {
+        let ArrayConfig { array, layout, .. } = &self.members.config;
+        BlockRecord::new(*array, row, layout.stored_cell(cell), generation, tags, block)
     }
 }
 

@@ -184,9 +184,9 @@ pub(crate) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &Row
 impl RowStore {
     pub fn row_encoder(&self) -> RowEncoder {
         RowEncoder {
-            array: self.members.config().array,
-            layout: self.members.config().layout,
-            code: self.members.code(),
+            array: self.members.config.array,
+            layout: self.members.config.layout,
+            code: self.members.code,
             kernel: self.kernel,
         }
     }
@@ -201,17 +201,17 @@ impl RowStore {
         (0..self.members.layout().slots)
             .map(sole)
             .collect::<Option<_>>()
-            .filter(|_| self.members.code().copies() == 1)
+            .filter(|_| self.members.code.copies() == 1)
     }
 
     /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
     pub fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let slots = self.members.layout().slots;
-        let pool = self.members.buffers();
+        let pool = &mut self.members.buffers;
         let mut of_slot = |_| runs.iter().map(|run| pool.take(run.len() * BLOCK)).collect();
         let buffers = (0..slots).map(&mut of_slot).collect();
-        let known = rows.first().and_then(|row| self.members.records().next_generation(row / ZONE_ROWS));
+        let known = rows.first().and_then(|row| self.members.records.next_generation(row / ZONE_ROWS));
         let generation = known.filter(|_| is_whole(&rows));
         ZoneWrite { rows, runs, buffers, generation }
     }
@@ -234,14 +234,14 @@ impl RowStore {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);
         for (&device, of_slot) in devices.iter().zip(write.buffers) {
-            self.members.records_mut().replace((device, zone), &of_slot[0][..BLOCK]);
-            let start = self.members.device(device).layout.records(zone);
+            self.members.records.replace((device, zone), &of_slot[0][..BLOCK]);
+            let start = self.members.devices[device].layout.records(zone);
             for (run, buffer) in write.runs.iter().zip(of_slot) {
                 pieces.push(TransferSegment { device, offset: start + (run.start * BLOCK) as u64, buffer });
             }
         }
         if let Some(generation) = generation {
-            self.members.records_mut().set_generation(zone, generation);
+            self.members.records.set_generation(zone, generation);
         }
         pieces
     }

@@ -6,7 +6,8 @@ use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
 use super::RowWriter;
-use crate::array::members::{InFlightTransfers, TransferSegment};
+use super::zone_states::ZoneState;
+use crate::array::members::{InFlightTransfers, TransferSegment, join_writes};
 use crate::array::rows::{CellWrite, NewColumns};
 use crate::bytes::copy_to_buffer;
 use crate::error::Result;
@@ -27,13 +28,14 @@ impl RowWriter {
     /// Writes columns of rows atomically. When this returns, the new content survives a crash, and the in-place
     /// writes are in flight. The next commit waits for them.
     pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
-        debug_assert!(rows.iter().all(|(row, _)| !self.members().config().open_rows.contains(*row)));
+        debug_assert!(rows.iter().all(|(row, _)| !self.rows.members.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
         let planned = self.rows.plan_rows(rows)?;
         let by_device = self.group_by_device(&planned);
-        let members = self.rows.members_mut();
-        let participants: Vec<MemberId> = by_device.keys().map(|device| members.member_of(*device)).collect();
+        let members = &mut self.rows.members;
+        let participants: Vec<MemberId> =
+            by_device.keys().map(|device| members.devices[*device].member).collect();
         let mut journal = vec![];
         for (&device, writes) in &by_device {
             let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
@@ -53,15 +55,15 @@ impl RowWriter {
         self.sync_members()?;
         // Members whose part of the journal could not be written must be recorded as failed before anything is
         // written in place. Otherwise, startup after a crash would assume that the commit never began.
-        self.members_mut().save_changes()?;
+        self.rows.members.save_changes()?;
         let writes = self.start_in_place_writes(&by_device)?;
         self.sequence += 1;
-        self.members_mut().counters_mut().commits += 1;
+        self.rows.members.counters.commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
         }
-        self.track_commit_write(zones, writes)
+        self.track(ZoneState::Committing, zones, writes)
     }
 
     /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
@@ -74,7 +76,7 @@ impl RowWriter {
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
             for write in writes {
-                let members = self.rows.members();
+                let members = &self.rows.members;
                 for device in members.targets(members.layout().slot(*row, write.cell)) {
                     by_device.entry(device).or_default().push((*row, write, cells));
                 }
@@ -89,16 +91,16 @@ impl RowWriter {
     ) -> Result<InFlightTransfers> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
-            if self.members().has_failed(device) {
+            if self.rows.members.devices[device].failed {
                 continue;
             }
             match self.in_place_segments(device, writes) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.members_mut().handle_write_result(device, Err(error))?,
+                Err(error) => self.rows.members.handle_write_result(device, Err(error))?,
             }
         }
         self.remember_recent_zones(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
-        Ok(self.members_mut().start_writes(pieces, IoReason::Other))
+        Ok(self.rows.members.start_writes(pieces, IoReason::Other))
     }
 
     /// Remembers these zones as the most recently written ones.
@@ -113,8 +115,8 @@ impl RowWriter {
     }
 
     pub(in crate::array) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
-        self.members_mut().finish_writes(writes)?;
-        self.members_mut().save_changes()
+        self.rows.members.finish_writes(writes)?;
+        self.rows.members.save_changes()
     }
 
     /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
@@ -123,11 +125,11 @@ impl RowWriter {
         device: usize,
         writes: &[(u64, &CellWrite, u64)],
     ) -> Result<Vec<TransferSegment>> {
-        let members = self.rows.members_mut();
+        let members = &mut self.rows.members;
         for (row, write, _) in writes {
             members.put_record(device, *row, RecordSlot::Written(write.record))?;
         }
-        let layout = members.device(device).layout;
+        let layout = members.devices[device].layout;
         let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
         let mut records = vec![];
         for zone in zones {
@@ -135,6 +137,6 @@ impl RowWriter {
         }
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
-        Ok(members.join_writes(device, blocks.chain(records).collect()))
+        Ok(join_writes(&mut members.buffers, device, blocks.chain(records).collect()))
     }
 }

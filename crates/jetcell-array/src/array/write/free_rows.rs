@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
+use super::zone_states::ZoneState;
 use super::{OpenZone, RowWriter};
-use crate::array::members::InFlightTransfers;
+use crate::array::members::{InFlightTransfers, MIN_POOLED_BYTES};
 use crate::array::rows::{FreeRowWrite, NewColumns, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::{CellState, RowState};
 use crate::member::Extents;
 use crate::shared_block::SharedBlock;
 
@@ -61,14 +61,6 @@ fn zones_after(rows: &[FreeRowWrite]) -> Option<Range<u64>> {
 /// Number of rows whose records are read in one batch to find out whether the rows can be opened.
 const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
 
-impl RowState {
-    /// Returns true if no member has content of the row. A write leaves records on more members than the level may
-    /// lose, so missing members do not matter.
-    pub fn is_new(&self) -> bool {
-        self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
-    }
-}
-
 impl RowWriter {
     /// Ensures that a journal replay does not write these rows.
     fn prevent_replay_of(&mut self, rows: &[u64]) -> Result<()> {
@@ -78,9 +70,9 @@ impl RowWriter {
         }
         self.sync_members()?;
         let sequence = self.sequence;
-        self.members_mut().config_mut().journal_floor = sequence;
+        self.rows.members.config.journal_floor = sequence;
         self.replayable_rows.clear();
-        self.members_mut().save_config()
+        self.rows.members.save_config()
     }
 
     /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a
@@ -95,7 +87,7 @@ impl RowWriter {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_after(rows) {
-            self.members_mut().read_records_ahead(zones);
+            self.rows.members.read_records_ahead(zones);
         }
         for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
             if let Err(error) = self.start_batch(batch) {
@@ -108,36 +100,49 @@ impl RowWriter {
     /// Waits for the operations that must complete before these rows can be written, and loads the records of the
     /// rows.
     pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
-        self.members().check_writable()?;
+        self.rows.members.check_writable()?;
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
         self.prevent_replay_of(rows)?;
-        self.members_mut().records_mut().trim();
+        self.rows.members.records.trim();
         let of_zones = rows.chunk_by(|one, next| one / ZONE_ROWS == next / ZONE_ROWS);
         let need_records = |rows: &&[u64]| {
-            let generation = self.members().records().next_generation(rows[0] / ZONE_ROWS);
+            let generation = self.rows.members.records.next_generation(rows[0] / ZONE_ROWS);
             generation.is_none() || !is_whole(rows)
         };
         let needed: Vec<u64> = of_zones.filter(need_records).flatten().copied().collect();
-        self.members_mut().load_records_of_rows(needed.into_iter());
+        self.rows.members.load_records_of_rows(needed.into_iter());
         Ok(())
     }
 
     /// Opens rows of one zone, in ascending order. Nothing may refer to the rows, and their blocks have no content
     /// yet. Returns `None` if cells have copies.
     pub fn open_zone(&self, rows: Vec<u64>) -> Option<OpenZone> {
-        let members = self.members();
-        (members.code().copies() == 1).then(|| OpenZone::new(*members.layout(), rows))
+        let members = &self.rows.members;
+        (members.code.copies() == 1).then(|| OpenZone::new(*members.layout(), rows))
     }
 
     /// Takes over a caller's buffer for blocks of a zone. The caller gets a buffer of the same length and capacity
     /// with arbitrary content in exchange. Returns `None` if the content must be copied instead.
     pub fn adopt_buffer(&mut self, zone: &mut OpenZone, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
-        zone.adopt_buffer(self.members_mut().buffers(), buffer)
+        let bytes = buffer.capacity();
+        if bytes < MIN_POOLED_BYTES || !zone.reserve_adopted_bytes(bytes) {
+            return None;
+        }
+        let mut other = self.rows.members.buffers.take_exact(bytes);
+        other.resize(buffer.len());
+        Some(SharedBlock::split_buffer(std::mem::replace(buffer, other)))
     }
 
-    /// Closes a zone without writing it. Returns the blocks that have content.
+    /// Closes a zone without writing it. Returns copies of the blocks with content, because a shared block keeps a
+    /// larger buffer in memory than the block needs.
     pub fn close_zone(&mut self, zone: OpenZone) -> Vec<(u64, SharedBlock)> {
-        zone.close(self.members_mut().buffers())
+        let pool = &mut self.rows.members.buffers;
+        let copy = |(block, content): (u64, SharedBlock)| {
+            let copy = pool.copy_to_block(&content, true);
+            pool.recycle_block(content);
+            (block, copy)
+        };
+        zone.into_blocks().map(copy).collect()
     }
 
     /// Starts to write a full zone. See [`RowWriter::start_free_rows`].
@@ -148,7 +153,7 @@ impl RowWriter {
         let number = zone.rows()[0] / ZONE_ROWS;
         self.prepare_free_rows(zone.rows())?;
         if number.is_multiple_of(ZONES_PER_READ) {
-            self.members_mut().read_generations_ahead(number + 1..number + 1 + OPEN_ZONES_AHEAD);
+            self.rows.members.read_generations_ahead(number + 1..number + 1 + OPEN_ZONES_AHEAD);
         }
         let started = self.start_prepared(zone);
         if started.is_err() {
@@ -166,31 +171,30 @@ impl RowWriter {
             Some(devices) => self.compute_zone(devices, write, rows),
             None => {
                 let started = self.start_rows_in_any_state(&rows)?;
-                self.track_row_writes([write.zone()].into(), started)
+                self.track(ZoneState::Writing, [write.zone()].into(), started)
             }
         }
     }
 
     fn count_blocks_written(&mut self, rows: &[FreeRowWrite]) {
         let blocks = rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
-        self.members_mut().counters_mut().blocks_written += blocks;
+        self.rows.members.counters.blocks_written += blocks;
     }
 
     /// Writes zeros to all blocks of rows that nothing refers to, regardless of their state. The rows must be in
     /// ascending order. The zeros are durable when this returns.
     pub fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
-        let columns = self.members().layout().data_columns();
+        let columns = self.rows.members.layout().data_columns();
         let zero_row = |row| (row, vec![zeros.clone(); columns]);
-        let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
         for rows in rows.chunks(ROWS_CLEARED) {
-            self.members_mut().records_mut().trim();
-            self.members_mut().load_records_of_rows(rows.iter().copied());
+            self.rows.members.records.trim();
+            self.rows.members.load_records_of_rows(rows.iter().copied());
             let states = self.rows.row_states(&rows.iter().copied().collect());
-            let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
+            let written = states.iter().filter(|(_, state)| !state.is_new());
             let rows: Vec<FreeRowWrite> = written.map(|(row, _)| zero_row(*row)).collect();
             if !rows.is_empty() {
-                self.members_mut().counters_mut().rows_cleared += rows.len() as u64;
+                self.rows.members.counters.rows_cleared += rows.len() as u64;
                 self.start_free_rows(&rows)?;
             }
         }
@@ -201,10 +205,10 @@ impl RowWriter {
     pub(super) fn end_of_new_rows(&mut self, rows: Range<u64>) -> u64 {
         for start in rows.clone().step_by(ROWS_EXAMINED as usize) {
             let part = start..rows.end.min(start + ROWS_EXAMINED);
-            self.members_mut().records_mut().trim();
-            self.members_mut().load_records_of_rows(part.clone());
+            self.rows.members.records.trim();
+            self.rows.members.load_records_of_rows(part.clone());
             let zones = part.start / ZONE_ROWS..part.end.div_ceil(ZONE_ROWS);
-            let written: BTreeSet<u64> = zones.filter(|zone| !self.members().is_zone_new(*zone)).collect();
+            let written: BTreeSet<u64> = zones.filter(|zone| !self.rows.members.is_zone_new(*zone)).collect();
             let states =
                 self.rows.row_states(&part.filter(|row| written.contains(&(row / ZONE_ROWS))).collect());
             if let Some((row, _)) = states.into_iter().find(|(_, state)| !state.is_new()) {
@@ -216,14 +220,14 @@ impl RowWriter {
 
     /// Clears the rows that were open at a crash. The caller saves the configuration, which then lists no open rows.
     pub(in crate::array) fn clear_open_rows(&mut self) -> Result<()> {
-        for range in self.members().config().open_rows.ranges().to_vec() {
+        for range in self.rows.members.config.open_rows.ranges().to_vec() {
             for start in range.clone().step_by(ROWS_EXAMINED as usize) {
                 let rows: Vec<u64> = (start..range.end.min(start + ROWS_EXAMINED)).collect();
                 self.clear_rows(&rows)?;
             }
         }
         // The list is cleared only now: a save during the loop must still contain these rows.
-        self.members_mut().config_mut().open_rows = Extents::default();
+        self.rows.members.config.open_rows = Extents::default();
         Ok(())
     }
 
@@ -233,7 +237,7 @@ impl RowWriter {
             Some(write) => write,
             None => self.start_rows_in_any_state(rows)?,
         };
-        self.track_row_writes(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
+        self.track(ZoneState::Writing, rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
     /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns
@@ -257,11 +261,11 @@ impl RowWriter {
         devices: &[usize],
         writes: Vec<ZoneWrite>,
     ) -> InFlightTransfers {
-        self.members_mut().counters_mut().full_row_writes +=
+        self.rows.members.counters.full_row_writes +=
             writes.iter().map(|write| write.rows().len() as u64).sum::<u64>();
         self.remember_recent_zones(writes.iter().map(ZoneWrite::zone).collect());
         let pieces = writes.into_iter().flat_map(|write| self.rows.zone_segments(devices, write)).collect();
-        self.members_mut().start_writes(pieces, IoReason::Other)
+        self.rows.members.start_writes(pieces, IoReason::Other)
     }
 
     /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.

@@ -43,7 +43,6 @@ use std::collections::{BTreeSet, VecDeque};
 use jetcell_sync::thread;
 
 use self::zone_states::ZonesInFlight;
-use super::members::MemberSet;
 use super::rows::RowStore;
 use crate::error::Result;
 
@@ -59,16 +58,16 @@ const MAX_THREADS: usize = 8;
 ///
 /// [`Array::row_writer`]: crate::Array::row_writer
 pub struct RowWriter {
-    rows: RowStore,
+    pub(crate) rows: RowStore,
     in_flight: ZonesInFlight,
     /// Number of threads that compute concurrently.
     threads: usize,
     /// Number of the next commit.
-    sequence: u64,
+    pub(crate) sequence: u64,
     /// Rows of the commits that startup after a crash would replay.
     replayable_rows: VecDeque<BTreeSet<u64>>,
     /// Zones written by the last commits, with the most recent zone last.
-    recent_zones: VecDeque<u64>,
+    pub(crate) recent_zones: VecDeque<u64>,
 }
 
 impl RowWriter {
@@ -84,36 +83,10 @@ impl RowWriter {
         }
     }
 
-    pub(crate) fn rows(&self) -> &RowStore {
-        &self.rows
-    }
-
-    pub(crate) fn rows_mut(&mut self) -> &mut RowStore {
-        &mut self.rows
-    }
-
-    pub(crate) fn members(&self) -> &MemberSet {
-        self.rows.members()
-    }
-
-    pub(crate) fn members_mut(&mut self) -> &mut MemberSet {
-        self.rows.members_mut()
-    }
-
-    /// Returns the number of the next commit.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// Returns the zones that were written last, with the most recent zone last.
-    pub(crate) fn recent_zones(&self) -> &VecDeque<u64> {
-        &self.recent_zones
-    }
-
     /// Makes all previous writes to the members durable. Members that fail to sync are removed from the array.
     pub fn sync_members(&mut self) -> Result<()> {
         self.finish_rows()?;
-        self.members_mut().sync_devices()
+        self.rows.members.sync_devices()
     }
 }
 
@@ -134,20 +107,13 @@ impl RowWriter {
         use crate::geometry::ZONE_ROWS;
 
         self.finish_rows().unwrap();
-        for zone in self.members().records().zones_with_generation() {
-            let next = self.members().records().next_generation(zone).unwrap();
-            self.members_mut().records_mut().evict(zone);
-            self.members_mut().load_records_of_rows([zone * ZONE_ROWS].into_iter());
+        for zone in self.rows.members.records.zones_with_generation() {
+            let next = self.rows.members.records.next_generation(zone).unwrap();
+            self.rows.members.records.evict(zone);
+            self.rows.members.load_records_of_rows([zone * ZONE_ROWS].into_iter());
             for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
                 assert!(self.rows.row_state(row).allows(next), "zone {zone}, row {row}: {next}");
             }
         }
-    }
-}
-
-#[cfg(test)]
-impl RowWriter {
-    pub(crate) fn recent_zones_mut(&mut self) -> &mut VecDeque<u64> {
-        &mut self.recent_zones
     }
 }

@@ -2,9 +2,6 @@
 //!
 //! The blocks stay in the writer's buffers until a [worker](super::zone_worker) copies them into the transfers.
 
-use jetcell_vfs::IoBuffer;
-
-use crate::array::members::{BufferPool, MIN_POOLED_BYTES};
 use crate::array::rows::FreeRowWrite;
 use crate::geometry::ArrayLayout;
 use crate::shared_block::SharedBlock;
@@ -76,37 +73,20 @@ impl OpenZone {
         replaced
     }
 
-    /// Takes over a buffer for blocks of the zone, and gives the caller a buffer of the same length and capacity with
-    /// arbitrary content in exchange. Returns `None` if the content must be copied instead.
-    pub(crate) fn adopt_buffer(
-        &mut self,
-        pool: &mut BufferPool,
-        buffer: &mut IoBuffer,
-    ) -> Option<Vec<SharedBlock>> {
-        let bytes = buffer.capacity();
-        if bytes < MIN_POOLED_BYTES || self.adopted_bytes + bytes > MAX_ADOPTED_BYTES {
-            return None;
-        }
-        self.adopted_bytes += bytes;
-        let mut other = pool.take_exact(bytes);
-        other.resize(buffer.len());
-        Some(SharedBlock::split_buffer(std::mem::replace(buffer, other)))
+    /// Returns true if a buffer of this size may be taken over for blocks of the zone, and counts it.
+    pub(super) fn reserve_adopted_bytes(&mut self, bytes: usize) -> bool {
+        let fits = self.adopted_bytes + bytes <= MAX_ADOPTED_BYTES;
+        self.adopted_bytes += if fits { bytes } else { 0 };
+        fits
     }
 
-    /// Closes the zone without writing it. Returns copies of the blocks with content, because a shared block keeps a
-    /// larger buffer in memory than the block needs.
-    pub(crate) fn close(self, pool: &mut BufferPool) -> Vec<(u64, SharedBlock)> {
+    /// Returns the blocks that have content.
+    pub(super) fn into_blocks(self) -> impl Iterator<Item = (u64, SharedBlock)> {
         let OpenZone { layout, rows, blocks, .. } = self;
         let cells = rows
             .into_iter()
             .flat_map(move |row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column)));
-        let filled = cells.zip(blocks).filter_map(|(block, content)| Some((block, content?)));
-        let copy = |(block, content): (u64, SharedBlock)| {
-            let copy = pool.copy_to_block(&content, true);
-            pool.recycle_block(content);
-            (block, copy)
-        };
-        filled.map(copy).collect()
+        cells.zip(blocks).filter_map(|(block, content)| Some((block, content?)))
     }
 
     /// Returns the rows, whose blocks must all have content.

@@ -16,7 +16,7 @@ const MAX_IN_FLIGHT_BYTES: usize = 48 << 20;
 const MAX_WORKERS: usize = 2;
 
 /// A zone whose parity is computed before it is written.
-struct ComputedZone {
+pub(super) struct ComputedZone {
     zone: u64,
     /// Device of each slot when the computation began.
     devices: Vec<usize>,
@@ -31,14 +31,14 @@ enum ZoneComputation {
 }
 
 /// A write of rows in some zones.
-struct RowWrite {
+pub(super) struct RowWrite {
     zones: BTreeSet<u64>,
     transfers: InFlightTransfers,
 }
 
 /// State of zones between the start of their write and its completion. Before that, an [`OpenZone`](super::OpenZone)
 /// belongs to the layer that fills it, so a zone cannot be open and in flight at the same time.
-enum ZoneState {
+pub(super) enum ZoneState {
     /// Parity and records are computed. The members have none of the blocks.
     Computing(ComputedZone),
     /// Free rows are written. Only their writer knows them, so no other caller reads them.
@@ -107,7 +107,7 @@ impl ZonesInFlight {
 
 /// Returns the zones of these blocks.
 fn zones_of(writer: &RowWriter, blocks: &[u64]) -> BTreeSet<u64> {
-    let layout = writer.members().layout();
+    let layout = writer.rows.members.layout();
     blocks.iter().map(|block| layout.locate(*block).0 / ZONE_ROWS).collect()
 }
 
@@ -153,29 +153,17 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Tracks a write of free rows in these zones until it completes.
-    pub(super) fn track_row_writes(
+    /// Tracks a write of rows in these zones until it completes.
+    pub(super) fn track(
         &mut self,
+        state: fn(RowWrite) -> ZoneState,
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
-        self.track(RowWrite { zones, transfers }, ZoneState::Writing)
-    }
-
-    /// Tracks the in-place write of a commit until it completes.
-    pub(super) fn track_commit_write(
-        &mut self,
-        zones: BTreeSet<u64>,
-        transfers: InFlightTransfers,
-    ) -> Result<()> {
-        self.track(RowWrite { zones, transfers }, ZoneState::Committing)
-    }
-
-    fn track(&mut self, write: RowWrite, state: fn(RowWrite) -> ZoneState) -> Result<()> {
-        self.members_mut().records_mut().pin(&write.zones);
-        self.in_flight.bytes += write.transfers.bytes;
+        self.rows.members.records.pin(&zones);
+        self.in_flight.bytes += transfers.bytes;
         let place = self.in_flight.writing();
-        self.in_flight.zones.insert(place, state(write));
+        self.in_flight.zones.insert(place, state(RowWrite { zones, transfers }));
         while self.in_flight.bytes > MAX_IN_FLIGHT_BYTES {
             self.advance_first()?;
         }
@@ -189,7 +177,7 @@ impl RowWriter {
             Some(ZoneState::Computing(computed)) => self.start_computed_zone(computed),
             Some(ZoneState::Writing(write) | ZoneState::Committing(write)) => {
                 self.in_flight.bytes -= write.transfers.bytes;
-                self.members_mut().records_mut().unpin(&write.zones);
+                self.rows.members.records.unpin(&write.zones);
                 self.finish_in_place_writes(write.transfers)
             }
         }
@@ -207,7 +195,7 @@ impl RowWriter {
         rows: Vec<FreeRowWrite>,
     ) -> Result<()> {
         let zone = write.zone();
-        self.members_mut().records_mut().pin(&[zone].into());
+        self.rows.members.records.pin(&[zone].into());
         let computation = match self.free_worker()? {
             Some(worker) => {
                 self.in_flight.workers[worker].fill(write, self.rows.row_encoder(), rows);
@@ -265,8 +253,8 @@ impl RowWriter {
             self.start_rows_in_any_state(&rows)?
         };
         let blocks = rows.into_iter().flat_map(|(_, columns)| columns);
-        self.members_mut().buffers().recycle_blocks(blocks);
-        self.track_row_writes([zone].into(), write)
+        self.rows.members.buffers.recycle_blocks(blocks);
+        self.track(ZoneState::Writing, [zone].into(), write)
     }
 }
 
@@ -373,13 +361,13 @@ mod tests {
 
     /// Writes a zone whose records were evicted. Returns the number of member reads that this write takes.
     fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
-        tested.array().members_mut().records_mut().evict(zone);
+        tested.array().members_mut().records.evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
         let before = reads(tested);
         start_zone(tested, zone);
         tested.array().row_writer().start_computed().unwrap();
         // Until the members have the new records, the old ones must not be read.
-        let has_records = |device| tested.array.as_ref().unwrap().members().records().has(device, zone);
+        let has_records = |device| tested.array.as_ref().unwrap().members().records.has(device, zone);
         assert!((0..MEMBERS).all(has_records));
         tested.array().row_writer().finish_rows().unwrap();
         reads(tested) - before
@@ -403,7 +391,7 @@ mod tests {
         tested.assemble(false).unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().fail(2).unwrap();
-        assert_eq!(tested.array().members().records().next_generation(1), None);
+        assert_eq!(tested.array().members().records.next_generation(1), None);
         assert_written(&mut tested, 1);
     }
 

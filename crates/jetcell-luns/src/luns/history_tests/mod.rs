@@ -219,7 +219,7 @@ impl LunHistory {
                 write(self.volume(), &lun, first, &data)?;
             }
         }
-        self.counters.write_through += usize::from(!self.volume().next.write_through().is_empty());
+        self.counters.write_through += usize::from(!self.volume().next.write_through.is_empty());
         self.counters.open_zones += usize::from(self.volume().next.open_zone().is_some());
         Ok(())
     }
@@ -404,14 +404,14 @@ impl LunHistory {
         for _ in 0..self.rng.random_range(1..ZONES) {
             if is_scrub {
                 let mut report = ScrubReport::default();
-                self.array().scrub_step(&mut report)?;
+                self.array().scrub_zones(1, &mut report)?;
                 let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();
                 // After the power cut, every read fails.
                 assert!(self.is_cut || is_good, "{report:?}");
                 self.counters.scrubbed += 1;
             } else {
                 let before = self.array().rebuild_progress();
-                let progress = self.array().rebuild_step()?;
+                let progress = self.array().rebuild_rows(ZONE_ROWS)?;
                 assert!(self.is_cut || progress.rows_lost == 0);
                 self.counters.rebuilt += progress.zones_since(&before) as usize;
             }
@@ -425,7 +425,7 @@ impl LunHistory {
         for slot in self.lost_slots() {
             self.replace_slot(slot)?;
         }
-        while !self.array().rebuild_step()?.is_complete() {}
+        while !self.array().rebuild_rows(ZONE_ROWS)?.is_complete() {}
         let report = self.array().scrub()?;
         let is_clean = self.array().scrub()?.is_clean();
         if !self.is_cut {

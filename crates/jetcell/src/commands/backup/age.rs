@@ -1,5 +1,6 @@
 //! `jetcell backup --age`: reports the age of the last good backup.
 
+use jetcell_input::json_path;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
         format!(
             "{}\n",
             json!({
-                "path": last.map(|last| &last.directory),
+                "path": last.map(|last| json_path(&last.directory)),
                 "id": last.map(|last| &last.manifest.id),
                 "kind": last.map(|last| last.manifest.kind),
                 "began_unix_ms": last.map(|last| last.manifest.began_unix_ms),
@@ -37,7 +38,7 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
                 "age_seconds": last.map(|last| age(last).as_secs()),
                 "max_age_seconds": most.map(|most| most.0.as_secs()),
                 "in_time": in_time,
-                "unusable": backups.unusable.iter().map(|(path, why)| json!({ "path": path, "why": why })).collect::<Vec<_>>(),
+                "unusable": backups.unusable.iter().map(|(path, why)| json!({ "path": json_path(path), "why": why })).collect::<Vec<_>>(),
             })
         )
     } else {

@@ -4,6 +4,7 @@ mod age;
 pub mod backup_list;
 mod snapshot;
 
+use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,14 +18,15 @@ use jetcell_backup::{
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, files_at};
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
-use crate::shared::files::{absolute, files, refuse_inside, vfs};
+use crate::shared::files::{absolute, refuse_inside, vfs};
+use crate::shared::json::json_with_evidence;
 use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
@@ -132,7 +134,7 @@ impl BackupArgs {
             refuse_inside(from, to)?;
         }
         let copy = self.pause(&vfs)?;
-        let mut files = files(&self.from)?;
+        let mut files = files_at(&self.from)?;
         if let Some(PausedCopy { directory, state, .. }) = &copy {
             files.extend(state.first_log(&vfs, directory)?);
         }
@@ -167,7 +169,7 @@ impl BackupArgs {
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
         console::print_result(
             self.json,
-            || as_json(to, &made),
+            || json_with_evidence(as_json(to, &made), self.from.iter().chain([to])),
             || as_text(to, &made, began.elapsed().as_secs_f64()),
         );
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
@@ -227,13 +229,13 @@ fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {
         .iter()
         .map(|database| {
             json!({
-                "file": database.file, "source": database.source, "bytes": database.bytes,
+                "file": database.file, "source": json_path(&database.source), "bytes": database.bytes,
                 "usable": database.usable, "pages": database.pages, "bad_pages": database.bad_pages,
             })
         })
         .collect();
     json!({
-        "path": to, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "path": json_path(to), "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
         "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
         "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,

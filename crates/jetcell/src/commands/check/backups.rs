@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
-use jetcell_input::OptionValueError;
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
+use jetcell_input::{OptionValueError, json_path};
 use jetcell_report::{StyledText, Tone};
 use serde_json::json;
 
@@ -73,10 +73,10 @@ fn as_json(directory: &Path, verified: &BackupVerification) -> serde_json::Value
     let faults: Vec<_> = verified
         .problems
         .iter()
-        .map(|(path, at, what)| json!({ "path": path, "offset": at, "what": what }))
+        .map(|(path, at, what)| json!({ "path": json_path(path), "offset": at, "what": what }))
         .collect();
     json!({
-        "type": "backup", "path": directory, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "type": "backup", "path": json_path(directory), "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
         "generations": manifest.generations,
         "unusable": manifest.databases.iter().filter(|database| !database.usable).map(|database| &database.file).collect::<Vec<_>>(),

@@ -92,6 +92,14 @@ Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 impl CheckArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
+        let outcome = self.check()?;
+        if self.json {
+            output::print_evidence(&self.paths);
+        }
+        Ok(outcome)
+    }
+
+    fn check(&self) -> CommandResult {
         let (mut paths, skipped) = expand(&self.paths)?;
         let found = backups::backup_directories(&paths);
         let part = self.subset.is_some() || self.unverified;

@@ -1,6 +1,6 @@
 //! Output of a check: text for people, JSON lines for programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
     Severity,
 };
-use jetcell_host::{ProgressReport, completed_share};
+use jetcell_host::{Evidence, ProgressReport, completed_share};
 use jetcell_input::time::format_duration;
 use jetcell_input::{Align, Printable, printable_rows};
 use jetcell_report::{ReportCell, ReportTable, StyledText, Tone, flush_table_text};
@@ -49,10 +49,14 @@ struct JsonCheckLine<'a, T> {
     content: &'a T,
 }
 
+/// Prints the evidence for the other lines.
+pub fn print_evidence(paths: &[PathBuf]) {
+    line("evidence", &Evidence::collect(paths.iter().map(PathBuf::as_path)));
+}
+
 fn line<T: Serialize>(kind: &'static str, content: &T) {
-    if let Ok(text) = jetcell_input::json_line(&JsonCheckLine { kind, content }) {
-        console::print_json(&format!("{text}\n"));
-    }
+    let text = jetcell_input::json_line(&JsonCheckLine { kind, content });
+    console::print_json(&format!("{}\n", text.expect("reports have only string keys")));
 }
 
 /// Prints lines. Line ends within a line are escaped.

@@ -1,5 +1,6 @@
 //! Relation between the histories of two sides.
 
+use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyError, HistoryRelation, LogHistory};
@@ -58,7 +59,7 @@ pub fn print_comparison(
         as_json,
         || {
             json!({
-                "path": directory, "with": other, "relation": name,
+                "path": json_path(directory), "with": json_path(other), "relation": name,
                 "first_different_generation": first.map(|first| first.0),
                 "commits_only_here": only_here, "commits_only_there": only_there,
             })

@@ -14,7 +14,7 @@ use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyLag, CopyPhase, CopyState, health};
 use jetcell_host::host_name;
 use jetcell_input::number::human_bytes;
-use jetcell_input::printable_rows;
+use jetcell_input::{json_path, json_paths, printable_rows};
 use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ impl CopiesArgs {
         };
         if self.json {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-            console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+            console::print_json(&format!("{}\n", json!({ "path": json_path(directory), "copies": copies })));
         } else {
             let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
             if lines.is_empty() {
@@ -215,11 +215,11 @@ fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
     };
     let databases: Vec<_> = state.databases.iter().map(|database| directory.join(&database.file)).collect();
     json!({
-        "path": directory, "id": state.id, "source": state.source, "health": health(state), "unfit": unfit,
+        "path": json_path(directory), "id": state.id, "source": state.source, "health": health(state), "unfit": unfit,
         "copied_generation": state.next.saturating_sub(1), "replayed_generation": state.replayed,
         "copy_queue": state.copy_queue(), "replay_queue": state.replay_queue(),
         "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
-        "active": state.active, "delay_seconds": state.delay_seconds, "databases": databases,
+        "active": state.active, "delay_seconds": state.delay_seconds, "databases": json_paths(&databases),
         "checks": page_checks(&**vfs, directory, state).iter().map(PageComparisonState::json).collect::<Vec<_>>(),
         "scan": scan_json(directory, &read_scan(&**vfs, directory)),
         "streamed": streamed(vfs, directory).map(|(generation, bytes)| json!({ "generation": generation, "bytes": bytes })),

@@ -1,5 +1,6 @@
 //! Progress of the page scan of a copy.
 
+use jetcell_input::json_path;
 use std::path::Path;
 
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
@@ -17,7 +18,7 @@ pub fn read_scan(vfs: &dyn Vfs, directory: &Path) -> CopyScanProgress {
 pub fn scan_json(directory: &Path, scan: &CopyScanProgress) -> Vec<Value> {
     let database_json = |one: &ScannedDatabase| {
         json!({
-            "path": directory.join(&one.file), "passes": one.passes, "invocations": one.invocations,
+            "path": json_path(&directory.join(&one.file)), "passes": one.passes, "invocations": one.invocations,
             "began_unix_ms": one.began_unix_ms, "ended_unix_ms": one.ended_unix_ms, "next_page": one.next,
             "pages": one.pages, "uninitialized": one.uninitialized, "corrected": one.corrected,
             "bad": one.bad, "bad_pages": one.bad_pages,

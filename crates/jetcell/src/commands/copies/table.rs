@@ -1,6 +1,7 @@
 //! Table that shows several copies and instances: one line for each copy, and for each directory that cannot be
 //! reached.
 
+use jetcell_input::json_path;
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyLag, CopyState, health};
@@ -47,13 +48,15 @@ fn as_value(places: &CommandFileSystems, directory: &Path, side: &Result<CopiesS
     let vfs = places.vfs();
     match side {
         Ok(CopiesSide::Copy(state)) => json!({
-            "path": directory, "host": host_of(directory), "state": copy_json(vfs, directory, state),
+            "path": json_path(directory), "host": host_of(directory), "state": copy_json(vfs, directory, state),
         }),
         Ok(CopiesSide::Instance(copies)) => {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-            json!({ "path": directory, "host": host_of(directory), "copies": copies })
+            json!({ "path": json_path(directory), "host": host_of(directory), "copies": copies })
         }
-        Err(what) => json!({ "path": directory, "host": host_of(directory), "error": what.full_text() }),
+        Err(what) => {
+            json!({ "path": json_path(directory), "host": host_of(directory), "error": what.full_text() })
+        }
     }
 }
 

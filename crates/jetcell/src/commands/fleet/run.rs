@@ -22,6 +22,7 @@ use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen};
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::shared::listen_address::listen_address;
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -81,8 +82,8 @@ pub struct FleetRunArgs {
     new: bool,
     /// Serve live figures for all hosts as OpenMetrics text over HTTP; without an address, only on the loopback
     /// interface
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    metrics: Option<String>,
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+    metrics: Option<SocketAddr>,
     /// Show all hosts in the terminal while they run, instead of the progress line
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
@@ -164,9 +165,8 @@ impl FleetRunArgs {
             (None, None) => format!("nats://{DEFAULT_ADDRESS}"),
         };
         let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())?;
-        let metrics = self.metrics.as_deref();
-        let metrics =
-            metrics.map(|address| MetricsServer::start(address, Box::new(store.monitor()))).transpose()?;
+        let serve = |address| MetricsServer::start(address, Box::new(store.monitor()));
+        let metrics = self.metrics.map(serve).transpose()?;
         if let Some(metrics) = &metrics {
             store.show_message(&format!("Metrics: {}", metrics.url()));
         }
@@ -183,8 +183,8 @@ impl FleetRunArgs {
         drop(bus);
         drop(server);
         if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
-            store.abandon();
-            return Err(CommandError::new(reason.as_str()));
+            store.files.abandon();
+            return Err(CommandError::new(reason.to_string()));
         }
         store.finish(coordinator)
     }
@@ -205,7 +205,7 @@ impl FleetRunArgs {
             return console::print_styled(&verdict_line(result, usize::MAX));
         }
         let mut text = fleet_text(result, console::width());
-        let page = store.directory().join("report.html");
+        let page = store.files.path().join("report.html");
         text += &format!("\n  Report: {}\n", Printable(page.display()));
         console::print_styled(&text);
     }

@@ -1,61 +1,34 @@
-//! Files written by a coordinator: its state, the hosts' results, and the fleet's result.
+//! Results and progress of a coordinator: stores them, and shows them to the user.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read;
-use std::iter;
-use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Local};
-use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
+use jetcell_fleet::result::FleetResult;
 use jetcell_fleet::{
-    Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
-    StorageOutcome, StoreResultError,
+    Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetDirectory, FleetEvent, FleetMember,
+    HostResult, StoreResultError,
 };
-use jetcell_host::{Evidence, ProgressLine, peak_resident_bytes};
-use jetcell_input::error_line;
+use jetcell_host::ProgressLine;
 use jetcell_input::time::format_duration;
 use jetcell_report::StoredRun;
-use jetcell_vfs::{create_private_directory, open_input, replace_output};
-use jetcell_workload::RunResult;
-use jetcell_workload::measurement::{Sample, SampleFile};
-use serde::{Deserialize, Serialize};
 
 use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 
-const STATE: &str = "fleet-state.json";
-
-/// Maximum size of the state file in bytes: ten thousand hosts with a few kilobytes each.
-const MAX_STATE: u64 = 64 << 20;
-
 /// Interval between two updates of the displayed hosts and the metrics.
 const SHOW_INTERVAL_NS: u64 = 500_000_000;
 
-/// The coordinator's stored state, with the directory of the run.
-#[derive(Serialize, Deserialize)]
-struct StoredCoordinator {
-    directory: PathBuf,
-    saved: CoordinatorState,
-}
-
 /// Stores a coordinator's state and results, and shows its progress.
 pub struct FleetStore {
-    output: PathBuf,
-    directory: PathBuf,
+    /// Files of the run.
+    pub files: FleetDirectory,
     quiet: bool,
     line: Option<ProgressLine>,
     monitor: FleetMonitor,
     /// Time, on the coordinator's clock, at which the hosts were last shown.
     shown_ns: u64,
     failed: bool,
-}
-
-fn format_time_ns(ns: u64) -> String {
-    let time = DateTime::from_timestamp_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
-    time.with_timezone(&Local).to_rfc3339_opts(chrono::SecondsFormat::Millis, false)
 }
 
 impl FleetStore {
@@ -65,32 +38,10 @@ impl FleetStore {
         new: bool,
         quiet: bool,
     ) -> CommandResult<(FleetStore, Option<CoordinatorState>)> {
-        let output = config.output.clone().unwrap_or_else(|| format!("fleet-{}", config.name).into());
-        let state = if new { None } else { read_state(&output.join(STATE))? };
-        let (directory, saved) = match state {
-            Some(StoredCoordinator { directory, saved }) => {
-                (output.join(directory.file_name().unwrap_or_default()), Some(saved))
-            }
-            None => (output.join(Local::now().format("Fleet_%Y-%m-%d_%H-%M-%S").to_string()), None),
-        };
+        let (files, saved) = FleetDirectory::open(config, new)?;
         let line = if quiet { None } else { ProgressLine::new() };
-        Ok((
-            FleetStore {
-                output,
-                directory,
-                quiet,
-                line,
-                monitor: FleetMonitor::default(),
-                shown_ns: 0,
-                failed: false,
-            },
-            saved,
-        ))
-    }
-
-    /// Returns the directory of the run.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+        let monitor = FleetMonitor::default();
+        Ok((FleetStore { files, quiet, line, monitor, shown_ns: 0, failed: false }, saved))
     }
 
     /// Returns the monitor with the live figures of the hosts.
@@ -108,49 +59,18 @@ impl FleetStore {
         }
     }
 
-    fn host_directory(&self, rank: u32) -> PathBuf {
-        self.directory.join(format!("host-{rank}"))
-    }
-
-    /// Removes the state and the empty directories of a run that did not start.
-    pub fn abandon(&self) {
-        let _ = fs::remove_file(self.output.join(STATE));
-        let _ = fs::remove_dir(&self.directory);
-        let _ = fs::remove_dir(&self.output);
-    }
-
     /// Combines the hosts' results into the result of the fleet, and stores it.
     pub fn finish(&mut self, coordinator: &Coordinator) -> CommandResult<FleetResult> {
         self.line = None;
         let mut results = BTreeMap::new();
-        for member in coordinator
-            .members()
-            .filter(|member| matches!(member.storage_outcome(), Some(StorageOutcome::Stored(()))))
-        {
-            let read = StoredRun::read(&self.host_directory(member.rank()))?;
-            results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
+        for (rank, directory) in self.files.stored_results(coordinator) {
+            let StoredRun { result, samples } = StoredRun::read(&directory)?;
+            results.insert(rank, HostResult { result, samples });
         }
-        let metadata = RunMetadata {
-            evidence: Evidence::collect(iter::empty()),
-            started: format_time_ns(coordinator.started_ns()),
-            ended: format_time_ns(jetcell_fleet::clock::wall_ns()),
-            measured_from: coordinator.start_ns().map(format_time_ns),
-            peak_resident_bytes: peak_resident_bytes(),
-        };
-        let fleet = FleetResult::new(coordinator, &results, metadata);
-        let written = || -> std::io::Result<()> {
-            if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
-                write_run(&self.directory, result, &samples)?;
-            }
-            replace_output(&self.directory.join("report.html"), fleet_html(&fleet, &results))?;
-            // This file is written last, so its existence means that the directory is complete.
-            replace_output(&self.directory.join("fleet.json"), fleet.to_json())?;
-            fs::remove_file(self.output.join(STATE))
-        };
-        written()
-            .context(format_args!("{}: could not write results", self.directory.display()))
-            .advise("free some space, and run the command again")?;
-        Ok(fleet)
+        let finished = self.files.finish(coordinator, &results, |fleet| fleet_html(fleet, &results));
+        finished
+            .context(format_args!("{}: could not write results", self.files.path().display()))
+            .advise("free some space, and run the command again")
     }
 
     fn host(coordinator: &Coordinator, rank: u32) -> String {
@@ -158,49 +78,22 @@ impl FleetStore {
     }
 }
 
-fn read_state(path: &Path) -> CommandResult<Option<StoredCoordinator>> {
-    let mut text = String::new();
-    match open_input(path).and_then(|file| file.take(MAX_STATE).read_to_string(&mut text)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        other => {
-            other.context(format_args!("{}: cannot be read", path.display()))?;
-        }
-    }
-    serde_json::from_str(&text).map(Some).map_err(|error| {
-        let what = error_line(&error);
-        CommandError::new(format_args!("{} is damaged ({what})", path.display()))
-            .advise("--new discards the run")
-    })
-}
-
-/// Writes a run in the same form in which a test writes its own run.
-fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
-    create_private_directory(directory)?;
-    result.plan.output = directory.into();
-    drop(SampleFile::continue_with(&directory.join("samples.csv"), samples)?);
-    result.write(&directory.join("result.json"))
-}
-
 impl CoordinatorBackend for FleetStore {
     fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), StoreResultError> {
-        let HostResult { result, samples } =
-            serde_json::from_slice(bytes).map_err(StoreResultError::Invalid)?;
-        let directory = self.host_directory(rank);
-        write_run(&directory, result, &samples).map_err(|error| StoreResultError::Io { directory, error })
+        self.files.store_result(rank, bytes)
     }
 
     fn save_state(&mut self, saved: &CoordinatorState) {
-        let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
-        let path = self.output.join(STATE);
-        let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
-        let written = create_private_directory(&self.directory).and_then(|()| replace_output(&path, &text));
+        let written = self.files.save_state(saved);
         let had_failed = std::mem::replace(&mut self.failed, written.is_err());
         if let Err(error) = written
             && !had_failed
         {
             let context =
                 "cannot be written; the run continues, but a restarted coordinator cannot resume it";
-            CommandError::from(error).context(format_args!("{}: {context}", path.display())).print();
+            CommandError::from(error)
+                .context(format_args!("{}: {context}", self.files.state_file().display()))
+                .print();
         }
     }
 

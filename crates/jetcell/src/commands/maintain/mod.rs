@@ -1,29 +1,31 @@
 //! `jetcell maintain`: verifies the database pages of a stopped instance, overwrites deleted data, merges sparse
 //! pages, moves pages into key order, and returns free space to the file system.
 
-mod copy_scan;
 mod output;
-mod tasks;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
-    DatabasePaths, DefragKind, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions,
-    MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
+    DefragKind, DefragOptions, EventProfile, MaintenanceThrottle, MaintenanceWindow, ScanOptions,
 };
-use ese_format::LogPosition;
-use jetcell_host::{Cancellation, cancel_on_signals};
+use jetcell_copies::ScannedDatabase;
+use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::parent_directory;
+use jetcell_report::StyledText;
+use jetcell_workload::maintenance::{
+    DatabaseFailure, DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest,
+};
 use jetcell_workload::units::{ByteSize, TimeSpan};
+use serde_json::{Value, json};
 
-use self::output::DatabaseMaintenanceResult;
-use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
-use crate::in_use::check_not_in_use;
-use crate::outcome::{CommandError, CommandResult};
-use crate::shared::files::{files, log_directory, open_events, vfs};
+use crate::commands::copies::scan_json;
+use crate::console;
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::shared::files::vfs;
+use crate::shared::json::json_with_evidence;
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -171,51 +173,87 @@ impl MaintainArgs {
 
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let schedule = MaintenanceSchedule {
+        let request = MaintenanceRequest {
             scan: self.scan()?,
             defragmentations: self.defragmentations()?,
             shrink: self.tasks.contains(&MaintainTaskName::Shrink),
             trim: self.tasks.contains(&MaintainTaskName::Trim),
             window: self.maintenance_window,
+            parallel: self.parallel,
+            event_profile: self.event_profile,
+            paths: self.paths,
         };
-        let vfs = vfs()?;
-        if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
-            return self.scan_copy(&vfs, copy);
-        }
-        let set = RecoverySet::find(&vfs, &files(&self.paths)?)?;
-        let Some(first) = set.databases.first() else {
-            return Err(CommandError::new("found no database matching these logs")
-                .advise("also specify the database file"));
-        };
-        let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
-        schedule.check_window(&places)?;
-        let directory = log_directory(&set.plan(LogPosition::MAX))?;
-        let lock = directory.join(format!("{}.lock", set.base_name));
-        let databases = set.databases.iter().map(|database| database.path.as_path());
-        check_not_in_use(databases.chain([lock.as_path()]), false)?;
         let stop = Cancellation::default();
         cancel_on_signals(&stop)?;
-        let events = open_events(&directory)?;
-        let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
-        of_instance.log.base_name = set.base_name;
-        of_instance.log.names = set.log_names;
-        of_instance.page_size = first.header.page_size;
-        of_instance.events.sink = Some(Arc::new(events) as Arc<dyn EventSink>);
-        of_instance.events.profile = self.event_profile;
-        let mut paths = DatabasePaths::default();
-        set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
-        of_instance.recovery.database_paths = paths;
-        let instance = Instance::open(of_instance)?;
-        let (mut attached, unattached) = places.attach(&instance, &set);
-        schedule.run(&instance, &mut attached, &stop);
-        let results = attached
-            .iter()
-            .map(DatabaseMaintenanceResult::from_maintained)
-            .chain(unattached.into_iter().map(DatabaseMaintenanceResult::from_unattached));
-        let results: Vec<DatabaseMaintenanceResult> = results.collect();
-        drop(attached);
-        let closed = instance.shutdown().map_err(CommandError::from);
-        let outcome = output::show(&results, schedule.visible_tasks(), self.json);
-        closed.map(|()| outcome)
+        let mut line = ProgressReport::new(Duration::MAX);
+        let report = request.run(&vfs()?, &stop, &mut |progress| show_progress(&mut line, progress));
+        drop(line);
+        match report? {
+            MaintenanceReport::Copy(directory, scan) => {
+                let complete = !stop.is_cancelled();
+                let databases = || scan_json(&directory, &scan);
+                console::print_result(
+                    self.json,
+                    || result_json(&request, complete, databases()),
+                    || output::copy_as_text(&directory, &scan),
+                );
+                let is_sound = scan.databases.iter().all(|database| database.bad == 0);
+                Ok(if complete && is_sound { CommandOutcome::Good } else { CommandOutcome::Findings })
+            }
+            MaintenanceReport::Instance(results, closed) => {
+                let complete = results.iter().all(|result| result.is_complete);
+                let databases = || results.iter().map(output::as_json).collect();
+                let text = || {
+                    let mut text = StyledText::new();
+                    results.iter().for_each(|result| text.append(output::as_text(result)));
+                    text
+                };
+                console::print_result(self.json, || result_json(&request, complete, databases()), text);
+                closed?;
+                Ok(if results.iter().any(|result| result.failure.is_some()) {
+                    CommandOutcome::CouldNotRun
+                } else if complete && results.iter().all(DatabaseMaintenanceResult::is_sound) {
+                    CommandOutcome::Good
+                } else {
+                    CommandOutcome::Findings
+                })
+            }
+        }
     }
+}
+
+fn result_json(request: &MaintenanceRequest, complete: bool, databases: Vec<Value>) -> String {
+    json_with_evidence(json!({ "complete": complete, "databases": databases }), &request.paths)
+}
+
+/// Shows progress on a terminal. Failures are always shown.
+fn show_progress(report: &mut ProgressReport, progress: MaintenanceProgress<'_>) {
+    match progress {
+        MaintenanceProgress::Database(line) if std::io::stderr().is_terminal() => console::print_note(line),
+        MaintenanceProgress::Database(_) => {}
+        MaintenanceProgress::Copy(ScannedDatabase { file, next, bad, .. }, last) => {
+            let is_due = report.is_due();
+            if let Some(line) = report.line().filter(|_| is_due) {
+                let page = next.unwrap_or(last).min(last);
+                let details = format!("page {page} of {last}, {bad} bad");
+                line.show(file, completed_share(page.into(), last.into()), &details);
+            }
+        }
+        MaintenanceProgress::Failed(failure) => {
+            failure_error(failure).print();
+        }
+    }
+}
+
+fn failure_error(failure: &DatabaseFailure) -> CommandError {
+    let error = CommandError::from(failure.clone());
+    match failure {
+        DatabaseFailure::Unattached(_) => error,
+        _ => error.add_advice("the same command resumes the work on this database"),
+    }
+}
+
+/// Returns the reason for a failure and the advice.
+fn failure_text(failure: &DatabaseFailure) -> String {
+    failure_error(failure).full_text()
 }

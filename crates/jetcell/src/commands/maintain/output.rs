@@ -1,109 +1,46 @@
 //! Output of maintenance results as text and as JSON.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ese_engine::{DefragProgress, ScanProgress, ShrinkReport, TrimReport};
-use serde_json::{Value, json};
+use jetcell_copies::{CopyScanProgress, ScannedDatabase};
+use jetcell_input::json_path;
+use jetcell_report::{ReportCell, ReportColumn, ReportTable, StyledText, table_text};
+use jetcell_workload::maintenance::DatabaseMaintenanceResult;
+use serde_json::{Map, Value, json};
 
-use super::tasks::{MaintainedDatabase, MaintenanceTasks, ReturnedSpace, UnattachedDatabase};
+use super::failure_text;
 use crate::console;
-use crate::outcome::CommandOutcome;
 
-/// Maintenance result for one database.
-#[derive(Default)]
-pub(super) struct DatabaseMaintenanceResult {
-    path: PathBuf,
-    scan: ScanProgress,
-    defragmentation: DefragProgress,
-    layout: DefragProgress,
-    space: ReturnedSpace,
-    failure: Option<String>,
+pub(super) fn as_json(result: &DatabaseMaintenanceResult) -> Value {
+    let DatabaseMaintenanceResult { path, scan, defragmentation, layout, shrink, trim, failure, .. } = result;
+    let mut fields = match scan.as_ref().map(scan_as_json) {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let optional = [
+        ("failure", failure.as_ref().map(|failure| json!(failure_text(failure)))),
+        ("defragmentation", defragmentation.as_ref().map(defragmentation_as_json)),
+        ("layout", layout.as_ref().map(layout_as_json)),
+        ("shrink", shrink.as_ref().map(shrink_as_json)),
+        ("trim", trim.as_ref().map(trim_as_json)),
+    ];
+    fields.insert("path".to_string(), json!(json_path(path)));
+    fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
+    fields.into()
 }
 
-impl DatabaseMaintenanceResult {
-    pub fn from_maintained(attached: &MaintainedDatabase) -> DatabaseMaintenanceResult {
-        let MaintainedDatabase { database, space, failure, .. } = attached;
-        DatabaseMaintenanceResult {
-            path: database.path().to_path_buf(),
-            scan: database.scan_progress(),
-            defragmentation: database.defrag_progress(),
-            layout: database.layout_progress(),
-            space: *space,
-            failure: failure.clone(),
-        }
-    }
-
-    pub fn from_unattached(unattached: UnattachedDatabase) -> DatabaseMaintenanceResult {
-        let UnattachedDatabase { path, failure } = unattached;
-        DatabaseMaintenanceResult { path, failure: Some(failure), ..DatabaseMaintenanceResult::default() }
-    }
-
-    fn is_complete(&self, tasks: MaintenanceTasks) -> bool {
-        (!tasks.scan || self.scan.passes > 0)
-            && (!tasks.defragmentation || self.defragmentation.passes > 0)
-            && (!tasks.layout || self.layout.passes > 0)
-            && (!tasks.shrink || self.space.shrink.is_some())
-            && (!tasks.trim || self.space.trim.is_some())
-    }
-
-    fn is_sound(&self) -> bool {
-        self.scan.pass.bad == 0 && self.defragmentation.skipped == 0 && self.layout.skipped == 0
-    }
+fn shrink_as_json(report: &ShrinkReport) -> Value {
+    let ShrinkReport { released, pages_before, pages_after, page_bytes, milliseconds } = *report;
+    json!({
+        "pages_before": pages_before, "pages_after": pages_after, "released": released,
+        "bytes_returned": (pages_before - pages_after) * page_bytes, "milliseconds": milliseconds,
+    })
 }
 
-/// Shows the result of the tasks.
-pub(super) fn show(
-    results: &[DatabaseMaintenanceResult],
-    tasks: MaintenanceTasks,
-    json: bool,
-) -> CommandOutcome {
-    let whole = results.iter().all(|result| result.is_complete(tasks));
-    if json {
-        let databases: Vec<_> = results.iter().map(|result| as_json(result, tasks)).collect();
-        console::print_json(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
-    } else {
-        results.iter().for_each(|result| print_text(result, tasks));
-    }
-    if results.iter().any(|result| result.failure.is_some()) {
-        return CommandOutcome::CouldNotRun;
-    }
-    if whole && results.iter().all(DatabaseMaintenanceResult::is_sound) {
-        CommandOutcome::Good
-    } else {
-        CommandOutcome::Findings
-    }
-}
-
-fn as_json(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) -> Value {
-    let mut fields = if tasks.scan { scan_as_json(&result.scan) } else { json!({}) };
-    if let Some(fields) = fields.as_object_mut() {
-        fields.insert("path".to_string(), json!(result.path));
-        if let Some(what) = &result.failure {
-            fields.insert("failure".to_string(), json!(what));
-        }
-        if tasks.defragmentation {
-            fields.insert("defragmentation".to_string(), defragmentation_as_json(&result.defragmentation));
-        }
-        if tasks.layout {
-            fields.insert("layout".to_string(), layout_as_json(&result.layout));
-        }
-        if let Some(report) = &result.space.shrink {
-            let ShrinkReport { released, pages_before, pages_after, page_bytes, milliseconds } = *report;
-            let shrink = json!({
-                "pages_before": pages_before, "pages_after": pages_after, "released": released,
-                "bytes_returned": (pages_before - pages_after) * page_bytes, "milliseconds": milliseconds,
-            });
-            fields.insert("shrink".to_string(), shrink);
-        }
-        if let Some(report) = &result.space.trim {
-            let TrimReport { released, holes, pages, page_bytes } = *report;
-            let trim = json!({
-                "holes": holes, "pages": pages, "released": released, "bytes_returned": pages * page_bytes,
-            });
-            fields.insert("trim".to_string(), trim);
-        }
-    }
-    fields
+fn trim_as_json(report: &TrimReport) -> Value {
+    let TrimReport { released, holes, pages, page_bytes } = *report;
+    json!({ "holes": holes, "pages": pages, "released": released, "bytes_returned": pages * page_bytes })
 }
 
 fn scan_as_json(progress: &ScanProgress) -> Value {
@@ -144,19 +81,28 @@ fn layout_as_json(progress: &DefragProgress) -> Value {
     })
 }
 
-fn print_text(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) {
-    let mut lines = Vec::new();
-    if tasks.defragmentation {
-        lines.push(format!(
-            "{}: defragmentation {}",
-            result.path.display(),
-            state(result.defragmentation.passes)
-        ));
-        lines.extend(defragmentation_lines(&result.defragmentation));
+pub(super) fn as_text(result: &DatabaseMaintenanceResult) -> StyledText {
+    let mut out = StyledText::new();
+    let mut add = |title: &str, state: &str, counters: &[(u64, &str)], lines: Vec<String>| {
+        out.add_line(&format!("{}: {title} {state}", result.path.display()));
+        let columns = [ReportColumn::numbers(""), ReportColumn::text("")];
+        let rows = counters.iter().map(|(count, name)| vec![ReportCell::count(*count), (*name).into()]);
+        let table = ReportTable { facts: true, ..ReportTable::new(title, columns).rows(rows) };
+        out.append(table_text(&table, console::width()));
+        lines.iter().for_each(|line| out.add_line(&format!("  {line}")));
+    };
+    if let Some(DefragProgress { pass, skipped, passes, .. }) = &result.defragmentation {
+        let counters = [
+            (pass.pages_visited, "pages visited"),
+            (pass.pages_freed, "pages freed"),
+            (pass.partial_merges, "partial merges"),
+            (*skipped, "damaged pages skipped"),
+            (pass.total.passes, "passes since the database was created"),
+        ];
+        let advice = pass.advice().map(|advice| advice.text().to_string());
+        add("defragmentation", state(*passes), &counters, advice.into_iter().collect());
     }
-    if tasks.layout {
-        let layout = &result.layout;
-        lines.push(format!("{}: sequential layout {}", result.path.display(), state(layout.passes)));
+    if let Some(layout) = &result.layout {
         let counters = [
             (layout.pages_visited, "pages visited"),
             (layout.pages_moved, "pages moved"),
@@ -164,26 +110,23 @@ fn print_text(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) {
             (layout.skipped, "damaged pages skipped"),
             (layout.queued, "trees still queued"),
         ];
-        lines.extend(counters.iter().map(|(count, name)| format!("  {count:>12} {name}")));
+        add("sequential layout", state(layout.passes), &counters, Vec::new());
     }
-    if let Some(report) = &result.space.shrink {
-        lines.push(format!("{}: shrink complete", result.path.display()));
-        lines.push(format!("  {:>12} pages before", report.pages_before));
-        lines.push(format!("  {:>12} pages after", report.pages_after));
+    if let Some(report) = &result.shrink {
+        let counters = [(report.pages_before, "pages before"), (report.pages_after, "pages after")];
+        add("shrink", "complete", &counters, Vec::new());
     }
-    if let Some(report) = &result.space.trim {
-        lines.push(format!("{}: trim complete", result.path.display()));
-        lines.push(format!("  {:>12} pages returned", report.pages));
-        lines.push(format!("  {:>12} holes", report.holes));
+    if let Some(report) = &result.trim {
+        let counters = [(report.pages, "pages returned"), (report.holes, "holes")];
+        add("trim", "complete", &counters, Vec::new());
     }
-    if tasks.scan {
-        let progress = &result.scan;
-        lines.push(format!("{}: pass {}", result.path.display(), state(progress.passes)));
-        let counters = progress.pass.counters();
-        lines.extend(counters.iter().map(|(name, count)| format!("  {count:>12} {name}")));
-        lines.extend(progress.findings.iter().map(|(page, flaw)| format!("  page {page}: {flaw}")));
+    if let Some(scan) = &result.scan {
+        let counters = scan.pass.counters().into_iter().map(|(name, count)| (count, name));
+        let counters: Vec<_> = counters.collect();
+        let findings = scan.findings.iter().map(|(page, flaw)| format!("page {page}: {flaw}"));
+        add("pass", state(scan.passes), &counters, findings.collect());
     }
-    console::print_wrapped(jetcell_input::printable_rows(&lines) + "\n");
+    out
 }
 
 fn state(passes: u64) -> &'static str {
@@ -193,17 +136,20 @@ fn state(passes: u64) -> &'static str {
     }
 }
 
-fn defragmentation_lines(progress: &DefragProgress) -> Vec<String> {
-    let pass = &progress.pass;
-    let counters = [
-        (pass.pages_visited, "pages visited"),
-        (pass.pages_freed, "pages freed"),
-        (pass.partial_merges, "partial merges"),
-        (progress.skipped, "damaged pages skipped"),
-        (pass.total.passes, "passes since the database was created"),
-    ];
-    let mut lines: Vec<String> =
-        counters.iter().map(|(count, name)| format!("  {count:>12} {name}")).collect();
-    lines.extend(pass.advice().map(|advice| format!("  {}", advice.text())));
-    lines
+pub(super) fn copy_as_text(directory: &Path, scan: &CopyScanProgress) -> StyledText {
+    let mut out = StyledText::new();
+    for one in &scan.databases {
+        let ScannedDatabase { pages, uninitialized, corrected, bad, .. } = one;
+        out.add_line(&format!(
+            "{}: {pages} pages scanned, {uninitialized} never written, {corrected} with a corrected bit, {bad} bad",
+            directory.join(&one.file).display()
+        ));
+        for (page, what) in one.bad_pages.iter().take(10) {
+            out.add_line(&format!("  page {page}: {what}"));
+        }
+        if let Some(next) = one.next {
+            out.add_line(&format!("  stopped at page {next}; the same command resumes there"));
+        }
+    }
+    out
 }

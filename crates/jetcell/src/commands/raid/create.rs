@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_array::RaidLevel;
 use jetcell_array_service::{CreatedArray, NewArray};
-use jetcell_input::Printable;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteSize;
+use jetcell_input::{Printable, json_path, json_paths};
 use serde_json::json;
 
 use crate::console;
@@ -86,8 +86,8 @@ impl RaidCreateArgs {
         console::print_result(
             json,
             || {
-                json!({ "array": array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
-                        "members": members, "spares": spares })
+                json!({ "array": json_path(array), "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+                        "members": json_paths(&members), "spares": json_paths(&spares) })
             },
             || {
                 let (shown, count) = (Printable(array.display()), members.len());

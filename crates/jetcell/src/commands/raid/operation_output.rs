@@ -1,5 +1,6 @@
 //! Results of array operations as text and as JSON.
 
+use jetcell_input::json_path;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -14,10 +15,10 @@ use serde_json::{Value, json};
 pub fn json(result: &OperationResult) -> String {
     let lines: Vec<Value> = match result {
         OperationResult::MemberRemoved { slot, health, replacement } => {
-            vec![json!({ "slot": slot, "state": health, "replacement": replacement })]
+            vec![json!({ "slot": slot, "state": health, "replacement": replacement.as_ref().map(json_path) })]
         }
         OperationResult::SparesAdded(spares) => {
-            spares.iter().map(|spare| json!({ "member": spare })).collect()
+            spares.iter().map(|spare| json!({ "member": json_path(spare) })).collect()
         }
         OperationResult::Rebuilt(RebuildResult { bytes, seconds, rows_lost, is_complete, health }) => {
             vec![json!({ "complete": is_complete, "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost,

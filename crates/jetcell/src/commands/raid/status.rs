@@ -1,6 +1,7 @@
 //! `jetcell raid status`: shows the content of the superblocks. It does not change anything or need a lock, so it
 //! also works on an array that is in use.
 
+use jetcell_input::json_path;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use jetcell_array_service::{
     ArrayDirectory, ArrayHealth, SimulatedDriveOptions, describe_exclusion, find_locked_member,
     transfers_json,
 };
+use jetcell_input::Align;
 use jetcell_input::number::human_bytes;
+use jetcell_report::{ReportCell, ReportTable, StyledText, table_text};
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::TimeSpan;
 use serde_json::{Value, json};
@@ -109,7 +112,7 @@ impl StatusSnapshot {
         }
     }
 
-    fn as_text(&self, rates: Option<&StatusRates>) -> String {
+    fn as_text(&self, rates: Option<&StatusRates>) -> StyledText {
         let StatusSnapshot { directory, examination: found, .. } = self;
         let count = found.slots.len();
         let bytes = human_bytes(found.layout.bytes());
@@ -125,45 +128,47 @@ impl StatusSnapshot {
             (false, true) => ", not shut down cleanly",
             (false, false) => "",
         };
-        let mut lines = vec![format!(
-            "{}: {}, {count} slots, {bytes}, {state}{use_of}",
-            directory.path.display(),
-            found.layout.level
-        )];
-        lines.extend(directory.simulated_drive.as_ref().map(|drive| format!("  {}", drive.as_text())));
-        for (number, slot) in found.slots.iter().enumerate() {
-            lines.push(slot_line(number, slot, rates.map(|rates| rates.slots[number])));
+        let mut out = StyledText::new();
+        let (path, level) = (directory.path.display(), found.layout.level);
+        out.add_line(&format!("{path}: {level}, {count} slots, {bytes}, {state}{use_of}"));
+        if let Some(drive) = &directory.simulated_drive {
+            out.add_line(&format!("  {}", drive.as_text()));
         }
+        let slots = found.slots.iter().enumerate();
+        let slots =
+            slots.map(|(number, slot)| slot_row(number, slot, rates.map(|rates| rates.slots[number])));
+        let slots = ReportTable::text_columns("", &[""; 4]).aligned(..1, Align::Right).rows(slots);
+        out.append(table_text(&ReportTable { facts: true, ..slots }, console::width()));
         for (path, state) in found.members.iter().filter(|(_, state)| !is_in_slot(state)) {
-            lines.push(format!("  {}: {}", path.display(), describe_exclusion(state)));
+            out.add_line(&format!("  {}: {}", path.display(), describe_exclusion(state)));
         }
         if found.scrubbed > 0.0 {
             let left = remaining_time(found.scrubbed, rates.map(|rates| rates.scrub));
-            lines.push(format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
+            out.add_line(&format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
-        lines.extend(lifetime_lines(&found.lifetime));
-        jetcell_input::printable_rows(&lines) + "\n"
+        add_lifetime(&mut out, &found.lifetime);
+        out
     }
 
     fn as_json(&self) -> Value {
         let StatusSnapshot { directory, examination: found, in_use, .. } = self;
         let slot = |(number, slot): (usize, &SlotStatus)| {
-            json!({ "slot": number, "state": slot_state_name(slot.state), "member": slot.member,
-                    "replacement": slot.replacement, "progress": slot.progress })
+            json!({ "slot": number, "state": slot_state_name(slot.state), "member": slot.member.as_ref().map(json_path),
+                    "replacement": slot.replacement.as_ref().map(json_path), "progress": slot.progress })
         };
         let other = found.members.iter().filter(|(_, state)| !is_in_slot(state));
         let (spares, left_out): (Vec<_>, Vec<_>) = other.partition(|(_, state)| state.is_used());
         let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
         json!({
-            "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
+            "array": json_path(&directory.path), "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
             "state": ArrayHealth::from(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
             "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,
             "defects": found.lifetime.defects, "members": transfers_json(&found.lifetime.members),
             "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
-            "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": describe_exclusion(state) })).collect::<Vec<_>>(),
+            "spares": spares.iter().map(|(path, _)| json_path(path)).collect::<Vec<_>>(),
+            "left_out": left_out.iter().map(|(path, state)| json!({ "file": json_path(path), "why": describe_exclusion(state) })).collect::<Vec<_>>(),
         })
     }
 }
@@ -182,26 +187,24 @@ fn slot_state_name(state: SlotState) -> &'static str {
     }
 }
 
-/// Returns lines that show the members' transfers since their creation, and the damage found.
-fn lifetime_lines(lifetime: &LifetimeTotals) -> Vec<String> {
-    let mut lines = vec![];
+/// Adds the members' transfers since their creation, and the damage found.
+fn add_lifetime(out: &mut StyledText, lifetime: &LifetimeTotals) {
     if lifetime.members.total() != TransferCounters::default() {
-        lines.push("  since creation             reads    of blocks       writes    of blocks".into());
-        for (name, of) in lifetime.members.by_purpose() {
-            let name = name.replace('_', " ");
-            lines.push(format!(
-                "    {name:<18} {:>12} {:>12} {:>12} {:>12}",
-                of.reads, of.blocks_read, of.writes, of.blocks_written
-            ));
-        }
+        let row = |(name, of): (&str, TransferCounters)| {
+            let counts = [of.reads, of.blocks_read, of.writes, of.blocks_written];
+            let counts = counts.into_iter().map(ReportCell::count);
+            std::iter::once(name.replace('_', " ").into()).chain(counts).collect()
+        };
+        let columns = ["reads", "of blocks", "writes", "of blocks"];
+        let table = ReportTable::numbers("", "since creation", columns);
+        out.append(table_text(&table.rows(lifetime.members.by_purpose().map(row)), console::width()));
     }
     if lifetime.defects > 0 {
-        lines.push(format!(
+        out.add_line(&format!(
             "  defects found by reads and writes: {} blocks; jetcell raid scrub finds the others",
             lifetime.defects
         ));
     }
-    lines
 }
 
 /// Returns the time left at a rate given in progress per second, or an empty text if it is unknown.
@@ -212,12 +215,16 @@ fn remaining_time(progress: f64, rate: Option<f64>) -> String {
     }
 }
 
-fn slot_line(number: usize, slot: &SlotStatus, rate: Option<f64>) -> String {
+fn slot_row(number: usize, slot: &SlotStatus, rate: Option<f64>) -> Vec<ReportCell> {
     let path = |path: &Option<PathBuf>| path.as_ref().map_or("-".into(), |path| path.display().to_string());
-    let line = format!("  {number:>3}  {:<10}  {}", slot_state_name(slot.state), path(&slot.member));
-    if slot.replacement.is_none() {
-        return line;
-    }
-    let left = remaining_time(slot.progress, rate);
-    format!("{line}  to {}: {:.1} %{left}", path(&slot.replacement), slot.progress * 100.0)
+    let replacement = match &slot.replacement {
+        Some(_) => {
+            let left = remaining_time(slot.progress, rate);
+            format!("to {}: {:.1} %{left}", path(&slot.replacement), slot.progress * 100.0)
+        }
+        None => String::new(),
+    };
+    [number.to_string(), slot_state_name(slot.state).into(), path(&slot.member), replacement]
+        .map(ReportCell::from)
+        .into()
 }

@@ -1,6 +1,7 @@
 //! Tests with the mail load. One generic type builds the profile from the options, runs it and reports the result.
 
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,6 +21,7 @@ use crate::console;
 use crate::live::{MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen};
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::array_volumes::{self, array_counters, mount_arrays};
+use crate::shared::listen_address::listen_address;
 
 /// A storage test on the command line.
 #[derive(Args)]
@@ -42,8 +44,8 @@ pub struct StorageTestArgs<T: StorageTestCommand> {
     #[arg(long)]
     live: bool,
     /// Serve the counters as OpenMetrics text over HTTP; without an address, only on the loopback interface
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    metrics: Option<String>,
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+    metrics: Option<SocketAddr>,
     /// Print result.json on stdout instead of the summary
     #[arg(long)]
     json: bool,
@@ -70,7 +72,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
             console::print(EXAMPLE);
             return Ok(CommandOutcome::Good);
         }
-        let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
+        let (io, live, metrics, quiet) = (self.io, self.live, self.metrics, self.quiet);
         let power = self.power.clone();
         let shown = match (self.json, quiet) {
             (true, _) => ResultOutput::Json,
@@ -103,7 +105,7 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
             Some(read) => engine.with_array_counters(read),
             None => engine,
         };
-        let mut observers = start_observers(&monitor, interrupt, live, metrics.as_deref(), quiet)?;
+        let mut observers = start_observers(&monitor, interrupt, live, metrics, quiet)?;
         let meter = power.start(profile.duration.0)?;
         let finished = run(&profile, &engine, &mut observers.watcher, &stop);
         observers.watcher.finish();
@@ -150,7 +152,7 @@ fn start_observers(
     monitor: &RunMonitor,
     interrupt: Interrupt,
     live: bool,
-    metrics: Option<&str>,
+    metrics: Option<SocketAddr>,
     quiet: bool,
 ) -> CommandResult<RunObservers> {
     let serve = |address| MetricsServer::start(address, Box::new(RunMetrics(monitor.clone())));

@@ -121,7 +121,8 @@ impl PageReplay<'_> {
                 Ok(pinned) => {
                     let mut latch = pinned.write();
                     // Redo may be repeating an old part of the log.
-                    let is_newer = Page::new(&latch, database.page_size).db_time() > logged.current;
+                    let time = Page::new(&latch, database.page_size).db_time();
+                    let is_newer = time > logged.current && !time.is_unwritten();
                     if !is_newer {
                         latch.copy_from_slice(image);
                         latch.mark_dirty(start);

@@ -191,7 +191,7 @@ impl<'a> PageReplay<'a> {
                 record.transaction.as_ref().is_some_and(|transaction| transaction.committed().is_some());
             let mut key = Vec::new();
             match delta_from_record(&decoded, change.role, &mut key) {
-                Some(PageDelta::Replace { .. }) => return committed,
+                Some(PageDelta::Replace { .. } | PageDelta::ReplaceData { .. }) => return committed,
                 Some(PageDelta::SetFlags { line, .. }) => deleted.push(line),
                 Some(PageDelta::Insert { line, .. }) => {
                     deleted.iter_mut().filter(|at| **at >= line).for_each(|at| *at += 1);
@@ -269,7 +269,14 @@ impl<'a> PageReplay<'a> {
         }
         let size = database.page_size;
         let number = first.key.page;
-        let pinned = match self.core.cache.fetch_tentatively(first.key) {
+        let fetched = self.core.cache.fetch_tentatively(first.key).and_then(|pinned| {
+            let removed = Page::new(&pinned.read(), size).db_time() == DbTime::SHRUNK;
+            if removed && !formats(&self.decode(first)?, first.role) {
+                return Err(database.corrupt(number, Corruption::RemovedPage));
+            }
+            Ok(pinned)
+        });
+        let pinned = match fetched {
             Ok(pinned) => pinned,
             // If the record formats the page completely, the old page need not be readable.
             Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
@@ -343,7 +350,7 @@ impl<'a> PageReplay<'a> {
         let position = |change: &PageRedo| {
             self.records.get(change.record_index as usize).map(|record| record.buffered.start)
         };
-        let ahead = changes.iter().filter(|change| change.after <= time).find_map(|change| {
+        let ahead = changes.iter().filter(|change| !change.is_missing(time)).find_map(|change| {
             position(change).filter(|position| position.generation > database.newest_applied())
         });
         let (Some(position), Some(first)) = (ahead, changes.first()) else { return Ok(()) };

@@ -10,14 +10,14 @@ use jetcell_vfs::IoBuffer;
 
 use self::new_rows::NewRowWrites;
 use super::{OpenZone, RowWriter};
-use crate::array::rows::{NewColumns, RowStore};
+use crate::array::rows::NewColumns;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::shared_block::{SharedBlock, WriteData};
 
 /// Blocks that callers wrote and whose writes to the members were not started yet, and the new rows that were started.
 pub(in crate::array) struct Staging {
-    writer: RowWriter,
+    pub writer: RowWriter,
     /// Blocks that were written but not committed yet, by block number.
     blocks: BTreeMap<u64, SharedBlock>,
     /// The open zone: new rows whose blocks are not staged.
@@ -28,22 +28,6 @@ pub(in crate::array) struct Staging {
 impl Staging {
     pub fn new(writer: RowWriter) -> Staging {
         Staging { writer, blocks: BTreeMap::new(), open_zone: None, new_rows: NewRowWrites::default() }
-    }
-
-    pub fn writer(&self) -> &RowWriter {
-        &self.writer
-    }
-
-    pub fn writer_mut(&mut self) -> &mut RowWriter {
-        &mut self.writer
-    }
-
-    pub fn rows(&self) -> &RowStore {
-        self.writer.rows()
-    }
-
-    pub fn rows_mut(&mut self) -> &mut RowStore {
-        self.writer.rows_mut()
     }
 
     /// Returns the content of a block if it is staged. Blocks of the open zone are not staged.
@@ -60,13 +44,12 @@ impl Staging {
     /// [`BlockStore::write_buffer`](crate::BlockStore::write_buffer).
     pub fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         let zone = self.open_zone.as_mut();
-        let pool = self.writer.members_mut().buffers();
-        let Some(blocks) = zone.and_then(|zone| zone.adopt_buffer(pool, buffer)) else {
+        let Some(blocks) = zone.and_then(|zone| self.writer.adopt_buffer(zone, buffer)) else {
             return self.write(first, &WriteData::Bytes(buffer));
         };
         let written = WriteData::Blocks(blocks);
         let result = self.write(first, &written);
-        self.writer.members_mut().buffers().recycle_blocks(written.into_blocks());
+        self.writer.rows.members.buffers.recycle_blocks(written.into_blocks());
         result
     }
 
@@ -75,7 +58,7 @@ impl Staging {
         let count = (written.len() / BLOCK) as u64;
         for (index, block) in (first..first + count).enumerate() {
             if self.ensure_open_zone_for(block) {
-                let pool = self.writer.members_mut().buffers();
+                let pool = &mut self.writer.rows.members.buffers;
                 let content =
                     written.shared(index).unwrap_or_else(|| pool.copy_to_block(written.block(index), true));
                 self.put_in_open_zone(block, content)?;
@@ -84,7 +67,7 @@ impl Staging {
             if self.blocks.len() >= max_staged_blocks(&self.writer) && !self.blocks.contains_key(&block) {
                 self.make_room()?;
             }
-            let pool = self.writer.members_mut().buffers();
+            let pool = &mut self.writer.rows.members.buffers;
             let content =
                 pool.copy_to_block(written.block(index), self.blocks.len() >= IoBuffer::HUGE / BLOCK);
             if let Some(replaced) = self.blocks.insert(block, content) {
@@ -101,7 +84,7 @@ impl Staging {
         if self.blocks.len() <= most / 2 {
             return Ok(());
         }
-        let layout = *self.writer.members().layout();
+        let layout = *self.writer.rows.members.layout();
         let rows = self.blocks.keys().map(|block| layout.locate(*block).0);
         let end = rows.clone().max().map_or(0, |last| (last + 1) / ZONE_ROWS * ZONE_ROWS);
         // A sequential writer continues in the last zone. If that zone were committed now, the next commit to it
@@ -115,16 +98,16 @@ impl Staging {
     pub fn flush(&mut self) -> Result<()> {
         self.close_open_zone();
         if self.blocks.is_empty() && !self.has_new_rows() {
-            return self.writer.members().check_running();
+            return self.writer.rows.members.check_running();
         }
-        self.writer.members().check_writable()?;
+        self.writer.rows.members.check_writable()?;
         self.acknowledge_new_rows()?;
         self.commit_staged(u64::MAX)
     }
 
     /// Commits the staged blocks of rows before `end`.
     fn commit_staged(&mut self, end: u64) -> Result<()> {
-        let layout = *self.writer.members().layout();
+        let layout = *self.writer.rows.members.layout();
         let mut rows: BTreeMap<u64, NewColumns> = BTreeMap::new();
         for (block, content) in &self.blocks {
             let (row, column) = layout.locate(*block);
@@ -133,11 +116,11 @@ impl Staging {
             }
             rows.entry(row).or_default().insert(column, content.clone());
         }
-        let open_rows = &self.writer.members().config().open_rows;
+        let open_rows = &self.writer.rows.members.config.open_rows;
         if rows.keys().any(|row| open_rows.contains(*row)) {
             self.new_rows.close(&mut self.writer, &rows.keys().copied().collect())?;
         }
-        let most = self.writer.members().config().journal_images as usize;
+        let most = self.writer.rows.members.config.journal_images as usize;
         let mut rows = rows.into_iter();
         loop {
             let batch: Vec<_> = rows.by_ref().take(most).collect();
@@ -148,8 +131,8 @@ impl Staging {
             for (row, columns) in batch {
                 for (column, content) in columns {
                     self.blocks.remove(&layout.block_at(row, column));
-                    self.writer.members_mut().buffers().recycle_block(content);
-                    self.writer.members_mut().counters_mut().blocks_written += 1;
+                    self.writer.rows.members.buffers.recycle_block(content);
+                    self.writer.rows.members.counters.blocks_written += 1;
                 }
             }
         }
@@ -158,7 +141,7 @@ impl Staging {
 
 /// Returns the maximum number of staged blocks. If the blocks form whole rows, this many blocks fill the journal.
 fn max_staged_blocks(writer: &RowWriter) -> usize {
-    writer.members().config().journal_images as usize * writer.members().layout().data_columns()
+    writer.rows.members.config.journal_images as usize * writer.rows.members.layout().data_columns()
 }
 
 #[cfg(test)]

@@ -58,15 +58,15 @@ impl Staging {
     /// Returns the rows that were never written and whose blocks are all staged.
     fn staged_new_rows(&mut self) -> Result<Extents> {
         self.writer.start_computed()?;
-        let layout = *self.writer.members().layout();
+        let layout = *self.writer.rows.members.layout();
         let mut columns: BTreeMap<u64, usize> = BTreeMap::new();
         self.blocks.keys().for_each(|block| *columns.entry(layout.locate(*block).0).or_default() += 1);
         columns.retain(|_, count| *count == layout.data_columns());
         let whole: BTreeSet<u64> = columns.into_keys().collect();
-        self.writer.members_mut().records_mut().trim();
-        self.writer.members_mut().load_records_of_rows(whole.iter().copied());
+        self.writer.rows.members.records.trim();
+        self.writer.rows.members.load_records_of_rows(whole.iter().copied());
         let mut new = Extents::default();
-        for (row, _) in self.writer.rows_mut().row_states(&whole).iter().filter(|(_, state)| state.is_new()) {
+        for (row, _) in self.writer.rows.row_states(&whole).iter().filter(|(_, state)| state.is_new()) {
             new.insert(*row..row + 1);
         }
         Ok(new)
@@ -94,8 +94,8 @@ impl Staging {
 
     /// Starts to write the given staged rows, except for rows that are not open.
     fn start_open_rows(&mut self, rows: &Extents) -> Result<()> {
-        let layout = *self.writer.members().layout();
-        let is_open = |row: &u64| self.writer.members().config().open_rows.contains(*row);
+        let layout = *self.writer.rows.members.layout();
+        let is_open = |row: &u64| self.writer.rows.members.config.open_rows.contains(*row);
         let open: Vec<u64> = rows.ranges().iter().flat_map(Clone::clone).filter(is_open).collect();
         let mut content = |block| self.blocks.remove(&block).expect("all blocks of the row are staged");
         let columns = 0..layout.data_columns();
@@ -110,9 +110,9 @@ impl Staging {
             }
             return Err(error);
         }
-        self.writer.members_mut().counters_mut().new_rows += rows.len() as u64;
+        self.writer.rows.members.counters.new_rows += rows.len() as u64;
         let blocks = rows.into_iter().flat_map(|(_, columns)| columns);
-        self.writer.members_mut().buffers().recycle_blocks(blocks);
+        self.writer.rows.members.buffers.recycle_blocks(blocks);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl Staging {
         }
         let rest = self.staged_new_rows()?;
         self.start_open_rows(&rest)?;
-        let layout = *self.writer.members().layout();
+        let layout = *self.writer.rows.members.layout();
         let journalled = self.blocks.keys().map(|block| layout.locate(*block).0).collect();
         self.new_rows.close(&mut self.writer, &journalled)
     }

@@ -30,7 +30,7 @@ impl NewRowWrites {
     /// not needed by any writer, so it is dropped if it contains rows for the journal.
     fn remaining_open_rows(&self, writer: &RowWriter, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![];
-        for range in writer.members().config().open_rows.ranges() {
+        for range in writer.rows.members.config.open_rows.ranges() {
             let started = self.started.last_in(range);
             let journalled = journalled.range(range.clone()).next_back().copied();
             match started {
@@ -45,7 +45,7 @@ impl NewRowWrites {
     /// Opens these runs of never-written rows, and some rows after each run. If the configuration has no room for all
     /// runs, some of them stay closed.
     pub fn open(&mut self, writer: &mut RowWriter, runs: &Extents) -> Result<()> {
-        let open = &writer.members().config().open_rows;
+        let open = &writer.rows.members.config.open_rows;
         if runs.ranges().iter().all(|run| open.contains_range(run)) {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl NewRowWrites {
         open: u64,
         journalled: &BTreeSet<u64>,
     ) -> u64 {
-        let end = (next + self.rows_ahead()).min(writer.members().layout().rows).max(open);
+        let end = (next + self.rows_ahead()).min(writer.rows.members.layout().rows).max(open);
         let end = journalled.range(open..end).next().map_or(end, |row| *row);
         writer.end_of_new_rows(open..end)
     }
@@ -83,12 +83,13 @@ impl NewRowWrites {
     /// Reads the records of the rows that will be opened next, as soon as half of the open rows are used. This way,
     /// the writer does not have to wait for these reads.
     pub fn read_records_ahead(&self, writer: &mut RowWriter) {
-        for range in writer.members().config().open_rows.ranges().to_vec() {
+        for range in writer.rows.members.config.open_rows.ranges().to_vec() {
             let middle = range.start + (range.end - range.start) / 2;
             if self.started.last_in(&range).is_some_and(|last| last >= middle) {
                 let rows = (2 * (range.end - range.start)).min(self.ahead.end);
                 writer
-                    .members_mut()
+                    .rows
+                    .members
                     .read_records_ahead(range.end / ZONE_ROWS..(range.end + rows).div_ceil(ZONE_ROWS));
             }
         }
@@ -99,7 +100,7 @@ impl NewRowWrites {
     pub fn close(&mut self, writer: &mut RowWriter, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
         for range in self.remaining_open_rows(writer, journalled) {
-            let is_as_before = writer.members().config().open_rows.ranges().contains(&range);
+            let is_as_before = writer.rows.members.config.open_rows.ranges().contains(&range);
             let Range { start, end } = range;
             let end = if is_as_before { end } else { self.end_of_rows_ahead(writer, start, end, journalled) };
             open.insert(start..end);
@@ -113,7 +114,7 @@ impl NewRowWrites {
             writer.sync_members()?;
             self.started = Extents::default();
         }
-        writer.members_mut().config_mut().open_rows = open;
-        writer.members_mut().save_config()
+        writer.rows.members.config.open_rows = open;
+        writer.rows.members.save_config()
     }
 }

@@ -41,13 +41,13 @@ impl Staging {
     pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
         let open_zone = self.open_zone.as_mut().expect("a zone is open");
         let replaced = open_zone.put(block, content);
-        self.writer.members_mut().buffers().recycle_blocks(replaced);
+        self.writer.rows.members.buffers.recycle_blocks(replaced);
         if open_zone.is_full() { self.start_full_zone() } else { Ok(()) }
     }
 
     /// Opens the zone of a block if a sequential writer has reached it.
     fn open_zone_at(&mut self, block: u64) {
-        let layout = *self.writer.members().layout();
+        let layout = *self.writer.rows.members.layout();
         let unit = self.new_rows.unit;
         let first = layout.locate(block).0 / unit * unit;
         let rows = first..first + unit;
@@ -74,7 +74,7 @@ impl Staging {
 
     /// Returns true if rows are open, so they may be written without the journal, but have not been started yet.
     fn can_open_zone(&self, rows: &Range<u64>) -> bool {
-        self.writer.members().config().open_rows.contains_range(rows)
+        self.writer.rows.members.config.open_rows.contains_range(rows)
             && self.new_rows.started.last_in(rows).is_none()
     }
 
@@ -83,11 +83,11 @@ impl Staging {
         let first = zone.rows()[0];
         let rows = first..first + zone.rows().len() as u64;
         if !self.can_open_zone(&rows) {
-            self.blocks.extend(zone.close(self.writer.members_mut().buffers()));
+            self.blocks.extend(self.writer.close_zone(zone));
             return Ok(());
         }
         self.new_rows.started.insert(rows.clone());
-        self.writer.members_mut().counters_mut().new_rows += rows.end - rows.start;
+        self.writer.rows.members.counters.new_rows += rows.end - rows.start;
         self.writer.start_zone(zone)?;
         if rows.end.is_multiple_of(ZONES_PER_RECORD_READ * ZONE_ROWS) {
             self.new_rows.read_records_ahead(&mut self.writer);
@@ -98,7 +98,7 @@ impl Staging {
     /// Closes the open zone. Its blocks become staged.
     pub fn close_open_zone(&mut self) {
         if let Some(zone) = self.open_zone.take() {
-            self.blocks.extend(zone.close(self.writer.members_mut().buffers()));
+            self.blocks.extend(self.writer.close_zone(zone));
         }
     }
 

@@ -4,6 +4,7 @@ mod storage;
 
 use std::fs;
 use std::io::BufReader;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
 use crate::shared::json::json;
+use crate::shared::listen_address::listen_address;
 use crate::shared::result_directory::store;
 
 const EXAMPLES: &str = "\
@@ -49,7 +51,6 @@ Exit code: 0 written, or all acknowledged writes are present; 1 an operation fai
 
 /// File that identifies the kernel's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-const LOOPBACK_ADDRESS: &str = "127.0.0.1";
 /// Prefix of a witness's network address.
 const TCP_PREFIX: &str = "tcp:";
 
@@ -82,8 +83,8 @@ pub struct DurabilityTestArgs {
     #[arg(long, requires = "verify")]
     same_boot: bool,
     /// Run as the witness for a writer on another host or in another process
-    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "journal")]
-    listen: Option<String>,
+    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "journal", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
     /// File in which the witness stores the journal
     #[arg(long, value_name = "FILE", requires = "listen")]
     journal: Option<PathBuf>,
@@ -123,7 +124,7 @@ impl DurabilityTestArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         match (&self.directory, &self.verify, &self.listen, &self.journal) {
-            (_, _, Some(address), Some(journal)) => self.listen(address, journal),
+            (_, _, Some(address), Some(journal)) => self.listen(*address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
             (Some(directory), None, ..) => self.write(directory),
             _ => Err(CommandError::new("nothing to test or to listen on")
@@ -247,10 +248,8 @@ impl DurabilityTestArgs {
         Ok(Box::new(FileWitness::create(path).context(path.display())?))
     }
 
-    fn listen(&self, address: &str, journal: &Path) -> CommandResult {
-        let address =
-            if address.contains(':') { address.to_string() } else { format!("{LOOPBACK_ADDRESS}:{address}") };
-        let listener = WitnessListener::bind(&address).map_err(|error| {
+    fn listen(&self, address: SocketAddr, journal: &Path) -> CommandResult {
+        let listener = WitnessListener::bind(address).map_err(|error| {
             CommandError::new(format_args!("{address}: the witness cannot listen ({error})"))
                 .advise("specify a port, or an ADDRESS:PORT of this machine")
         })?;

@@ -1,31 +1,27 @@
 //! `jetcell replicate`: creates a passive copy of an instance, and updates it by replaying the logs.
 
-mod scanner;
-
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ese_engine::{EventSink, RecoverySet};
 use jetcell_backup::{BackupOptions, Cancellation};
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
-    StreamDirectory, seed_stopped,
+    ContinuousScan, ContinuousScanOptions, CopyError, CopyState, DirectorySource, FollowEvent, LogSource,
+    ReplayOptions, Replicator, SeedOptions, StreamDirectory, seed_from_files, seed_with_retries,
 };
 use jetcell_host::cancel_on_signals;
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
-use jetcell_vfs::Vfs;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies;
 use crate::console;
 use crate::live::{CopyFigures, CopyMetricsHandle, MetricsServer};
-use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::open_events;
+use crate::shared::listen_address::listen_address;
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, absolute, refuse_nested};
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -58,10 +54,6 @@ Exit code: 0 stopped (with --once: all existing logs are replayed, or wait for -
 
 /// Interval between progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Minimum pause between seeding attempts while the active side is unreachable.
-const MIN_PAUSE: Duration = Duration::from_millis(200);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Part of the log that is copied.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -110,8 +102,8 @@ pub struct ReplicateArgs {
     #[arg(long, default_value = "100ms", value_name = "TIME")]
     scan_pause: TimeSpan,
     /// Serve queues and lag as OpenMetrics text over HTTP; without an address, only on the loopback interface
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    metrics: Option<String>,
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+    metrics: Option<SocketAddr>,
     /// Print the final state as JSON
     #[arg(long)]
     json: bool,
@@ -130,8 +122,8 @@ impl ReplicateArgs {
         let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
         let (cancel, monitor) = (places.cancellation().clone(), CopyMetricsHandle::default());
-        let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
-        let server = self.metrics.as_ref().map(serve).transpose()?;
+        let serve = |address| MetricsServer::start(address, Box::new(monitor.clone()));
+        let server = self.metrics.map(serve).transpose()?;
         if let Some(server) = &server {
             console::print_note(&format!("Metrics: {}", server.url()));
         }
@@ -148,7 +140,6 @@ impl ReplicateArgs {
             cancel_on_signals(&cancel)?;
         }
         let events = open_events(&self.to)?;
-        let events: Arc<dyn EventSink> = Arc::new(events);
         let options = ReplayOptions {
             keep_instance: self.keep_instance,
             stream_log: self.mode == ReplicationMode::Block,
@@ -158,10 +149,24 @@ impl ReplicateArgs {
             ..ReplayOptions::default()
         };
         let mut copy = Replicator::open(&vfs, &self.to, Box::new(source), options)?;
-        let order = ContinuousScanOptions { pause: self.scan_pause.0, once: self.once, events };
-        let scanner = self.scan.then(|| CopyScanner::start(&vfs, &self.to, order)).transpose()?;
-        let followed = self.follow(&mut copy, &cancel, &monitor, scanner.as_ref());
-        let scanned = scanner.map_or(Ok(()), CopyScanner::stop);
+        let scan = ContinuousScanOptions { pause: self.scan_pause.0, once: self.once, events };
+        let not_scanned = |error| print_error("the copy is not scanned", error);
+        let start_scan = || ContinuousScan::start(&vfs, &self.to, scan, not_scanned);
+        let scan = self.scan.then(start_scan).transpose().context("could not start the scan")?;
+        let mut shown = Instant::now();
+        let followed = copy.follow(&cancel, self.once, scan.as_ref(), &mut |copy, event| match event {
+            FollowEvent::Waiting(error) => print_error("waiting", error.clone()),
+            FollowEvent::Step { is_waiting } => {
+                monitor.update(CopyFigures::from_replication(&self.to, copy, is_waiting));
+                if shown.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
+                    shown = Instant::now();
+                    let scan = scan.as_ref().and_then(ContinuousScan::progress);
+                    let scan = scan.map_or(String::new(), |progress| format!("; scan: {progress}"));
+                    console::print_note(&format!("{}{scan}", copies::summary_line(copy.state())));
+                }
+            }
+        });
+        let scanned = scan.map_or(Ok(()), ContinuousScan::stop);
         let state = copy.stop()?;
         followed.and(scanned)?;
         copies::show_copy(&vfs, &self.to, &state, self.json);
@@ -170,149 +175,46 @@ impl ReplicateArgs {
 
     /// Returns the active side of a copy, which may have changed since the last run.
     fn source_of(&self, places: &CommandFileSystems, state: &CopyState) -> CommandResult<DirectorySource> {
-        let (vfs, mut found) = (places.vfs(), Vec::new());
-        for from in &self.from {
+        let directories = self.from.iter().map(|from| {
             places.require_directory(from)?;
-            found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.log_name_form()));
-        }
-        if found.len() > 1 {
-            // The other directories contain only databases, which were needed only for seeding.
-            let mut with_logs = Vec::new();
-            for directory in found {
-                if directory.has_logs()? {
-                    with_logs.push(directory);
-                }
-            }
-            found = with_logs;
-        }
-        match (found.pop(), found.pop()) {
-            (Some(directory), None) => Ok(DirectorySource::new(directory)),
-            (Some(one), Some(other)) => Err(CommandError::new(format_args!(
-                "{} and {} both contain logs named {}",
-                other.path().display(),
-                one.path().display(),
-                state.base_name
-            ))
-            .advise("specify only one of them")),
-            (None, _) => Err(CommandError::new(format_args!(
-                "no directory in --from contains the logs of the instance, named {}",
-                state.base_name
-            ))
-            .advise("also specify that directory")),
-        }
+            let directory = absolute(from)?;
+            Ok(StreamDirectory::new(places.vfs(), &directory, state.base_name, state.log_name_form()))
+        });
+        let directories = directories.collect::<CommandResult<_>>()?;
+        Ok(DirectorySource::new(StreamDirectory::with_logs(directories)?))
     }
 
-    /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it and keeps the data that has already
-    /// been copied.
+    /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it.
     fn seed(&self, places: &CommandFileSystems, cancel: &Cancellation) -> CommandResult<DirectorySource> {
-        let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let to = absolute(&self.to)?;
         let mut files = places.files(&from)?;
-        let mut pause = MIN_PAUSE;
-        loop {
-            match self.seed_from(places.vfs(), &files, &to, cancel) {
-                Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
-                    console::print_note(&format!("waiting: {}", CommandError::from(error).full_text()));
-                    cancel.sleep(pause);
-                    pause = (pause * 2).min(MAX_PAUSE);
-                    // A log may have been closed in the meantime.
-                    files = places.files(&from).unwrap_or(files);
-                }
-                seeded => {
-                    return seeded.map_err(|error| {
-                        if !existed {
-                            remove_seed_markers(places.vfs(), &self.to);
-                        }
-                        CommandError::from(error)
-                    });
-                }
+        let seed = || {
+            // A log may have been closed since the previous attempt.
+            if let Ok(listed) = places.files(&from) {
+                files = listed;
             }
-        }
-    }
-
-    fn seed_from(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        files: &[PathBuf],
-        to: &Path,
-        cancel: &Cancellation,
-    ) -> Result<DirectorySource, CopyError> {
-        let set = RecoverySet::find(vfs, files)?;
-        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
-        let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
-        let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let seeded = seed_stopped(vfs, files, to, &source, &SeedOptions { backup, replace_existing: false });
-        drop(progress);
+            let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
+            let backup = BackupOptions { pace, ..BackupOptions::default() };
+            let options = SeedOptions { backup, replace_existing: false };
+            let seeded = seed_from_files(places.vfs(), &files, &to, &options);
+            drop(progress);
+            seeded
+        };
+        let waiting = |error| print_error("waiting", error);
+        let (source, seeded) =
+            seed_with_retries(places.vfs(), &to, (!self.once).then_some(cancel), seed, waiting)?;
         console::print_note(&format!(
             "{}: seeded with {} from {}",
             self.to.display(),
-            human_bytes(seeded?.copied_bytes),
+            human_bytes(seeded.copied_bytes),
             source.address()
         ));
         Ok(source)
     }
-
-    fn follow(
-        &self,
-        copy: &mut Replicator,
-        cancel: &Cancellation,
-        monitor: &CopyMetricsHandle,
-        scanner: Option<&CopyScanner>,
-    ) -> CommandResult<()> {
-        let mut told = Instant::now();
-        let mut waiting = String::new();
-        while !cancel.is_cancelled() {
-            let step = copy.step()?;
-            monitor.update(CopyFigures::from_replication(&self.to, copy, step.waiting.is_some()));
-            if let Some(error) = &step.waiting {
-                if self.once {
-                    return Err(CommandError::from(error.clone()));
-                }
-                // Each error is reported only once, no matter how long it lasts.
-                let now = CommandError::from(error.clone()).full_text();
-                if now != waiting {
-                    console::print_note(&format!("waiting: {now}"));
-                    waiting = now;
-                }
-            } else {
-                waiting.clear();
-            }
-            if told.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
-                told = Instant::now();
-                let scan = scanner.and_then(CopyScanner::progress).map(|at| format!("; scan: {at}"));
-                console::print_note(&format!(
-                    "{}{}",
-                    copies::summary_line(copy.state()),
-                    scan.unwrap_or_default()
-                ));
-            }
-            if step.is_idle() {
-                if self.once && !step.retrying && scanner.is_none_or(CopyScanner::is_finished) {
-                    return Ok(());
-                }
-                cancel.sleep(copy.idle_wait());
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Removes the marker files left by a failed seed from a directory that it created, if the directory contains nothing
-/// else. Nothing is removed if another process holds the lock, because it may have started to seed the same
-/// directory.
-fn remove_seed_markers(vfs: &Arc<dyn Vfs>, to: &Path) {
-    if !to.is_dir() {
-        return;
-    }
-    let Ok(_lock) = vfs.lock(&to.join("copy.lock")) else { return };
-    let incoming = to.join("incoming");
-    if std::fs::remove_dir(&incoming).is_ok() {
-        let _ = std::fs::remove_file(to.join("copy.json"));
-    }
-    let has_only_lock = std::fs::read_dir(to).is_ok_and(|entries| entries.count() == 1);
-    if has_only_lock {
-        let _ = std::fs::remove_file(to.join("copy.lock"));
-    }
-    let _ = std::fs::remove_dir(to);
+/// Prints an error that does not stop the command.
+fn print_error(what: &str, error: CopyError) {
+    console::print_note(&format!("{what}: {}", CommandError::from(error).full_text()));
 }

@@ -1,19 +1,18 @@
 //! The storage that contains a directory: space, file system, device, and sync latency.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use jetcell_host::machine::{BlockDevice, DirectoryStorage, Mount};
 use jetcell_input::number::human_bytes;
+use jetcell_sync::thread;
 use jetcell_vfs::direct_io_available;
 
+use super::ReadinessError;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
-use crate::outcome::{CommandContext, CommandError, CommandResult};
+use crate::machine::{BlockDevice, DirectoryStorage, Mount};
 
 /// Number of syncs that are timed.
 const SYNC_SAMPLES: usize = 20;
@@ -40,25 +39,15 @@ pub(super) struct WritableDirectory {
 
 impl WritableDirectory {
     /// Opens a directory and times syncs of an unnamed file, which is removed when it is closed.
-    pub(super) fn open(path: &Path) -> CommandResult<WritableDirectory> {
-        let shown = path.display();
-        let metadata = fs::metadata(path)
-            .context(format_args!("{shown} cannot be examined"))
-            .advise("specify an existing directory")?;
+    pub(super) fn open(path: &Path) -> Result<WritableDirectory, ReadinessError> {
+        let at = || path.to_path_buf();
+        let metadata = fs::metadata(path).map_err(|error| ReadinessError::Missing(at(), error))?;
         if !metadata.is_dir() {
-            return Err(CommandError::new(format_args!("{shown} is not a directory"))
-                .advise("specify the directory of the test"));
+            return Err(ReadinessError::NotADirectory(at()));
         }
-        let file = tempfile::tempfile_in(path).map_err(|error| {
-            CommandError::new(format_args!("{shown} is not writable ({error})"))
-                .advise("change its permissions, or use a different directory")
-        })?;
-        let syncs = time_syncs(&file)
-            .context(format_args!("{shown}: could not write a file"))
-            .advise("free some space, or check the kernel log")?;
-        let space = rustix::fs::statvfs(path)
-            .map_err(io::Error::from)
-            .context(format_args!("{shown}: could not determine the free space"))?;
+        let file = tempfile::tempfile_in(path).map_err(|error| ReadinessError::NotWritable(at(), error))?;
+        let syncs = time_syncs(&file).map_err(|error| ReadinessError::Write(at(), error))?;
+        let space = rustix::fs::statvfs(path).map_err(|error| ReadinessError::Space(at(), error.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
         Ok(WritableDirectory {
             path: path.to_path_buf(),

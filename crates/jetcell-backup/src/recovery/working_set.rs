@@ -3,17 +3,17 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
-use ese_format::{Generation, LogPosition};
+use ese_engine::{DatabasePaths, EventSink, RecoverySet, SET_ASIDE};
+use ese_format::Generation;
+use jetcell_sync::Arc;
 use jetcell_vfs::{
     DirectoryLock, FileStem, Vfs, clone_or_copy, create_private_directory, parent_directory, sync_directory,
+    with_path,
 };
-use jetcell_workload::EventFile;
 
-use crate::outcome::{CommandContext, CommandError, CommandResult};
-use crate::shared::files::log_directory;
+use super::{OpenEventsFn, PreparedRecovery, RecoveryError, RecoveryRequest, Result, log_directory};
+use crate::file_names::lock_file;
 
 /// Everything that a recovery works on: the log directory, the logs to replay, and the database paths.
 pub struct WorkingSet {
@@ -26,7 +26,7 @@ pub struct WorkingSet {
     reserves: Vec<PathBuf>,
     /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because no
     /// file is added to their directory.
-    pub events: Option<EventFile>,
+    pub events: Option<Arc<dyn EventSink>>,
 }
 
 /// A directory of copies, which is removed on drop unless the caller keeps it.
@@ -40,20 +40,17 @@ struct WorkingCopies {
 
 impl WorkingCopies {
     /// Creates the directory, or accepts an empty one, and locks it.
-    fn begin(vfs: &dyn Vfs, directory: &Path) -> CommandResult<WorkingCopies> {
-        let (existed, shown) = (directory.exists(), directory.display());
-        create_private_directory(directory).context(&shown)?;
+    fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<WorkingCopies> {
+        let existed = directory.exists();
+        let at_directory = |error| with_path(directory, error);
+        create_private_directory(directory).map_err(at_directory)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => CommandError::new("another process is using the directory")
-                .advise("use --into to specify a different directory"),
-            _ => error.into(),
-        });
-        let lock = lock.context(&shown)?;
+            io::ErrorKind::WouldBlock => RecoveryError::DirectoryInUse(directory.to_path_buf()),
+            _ => at_directory(error).into(),
+        })?;
         // Another recovery may have filled the directory before it was locked.
-        if fs::read_dir(directory).context(&shown)?.next().is_some() {
-            return Err(CommandError::new("the directory is not empty")
-                .context(directory.display())
-                .advise("use --into to specify a different directory"));
+        if fs::read_dir(directory).map_err(at_directory)?.next().is_some() {
+            return Err(RecoveryError::NotEmpty(directory.to_path_buf()));
         }
         Ok(WorkingCopies {
             directory: directory.to_path_buf(),
@@ -81,18 +78,22 @@ impl Drop for WorkingCopies {
 
 impl WorkingSet {
     /// Copies databases and logs into `directory`, which must be empty or not exist. The copies share blocks with the
-    /// originals if the file system supports that. If `cut` is given, the newest log is truncated at this position.
+    /// originals if the file system supports that. The newest log is truncated at the end of the replay, unless the
+    /// databases stay dirty.
     pub fn copied(
         vfs: &Arc<dyn Vfs>,
-        set: &RecoverySet,
-        plan: &RecoveryPlan,
+        prepared: &PreparedRecovery,
+        request: &RecoveryRequest,
         directory: &Path,
-        renamed: &[(String, PathBuf)],
-        cut: Option<LogPosition>,
-    ) -> CommandResult<WorkingSet> {
+        open_events: &OpenEventsFn,
+    ) -> Result<WorkingSet> {
+        let PreparedRecovery { set, plan, until, .. } = prepared;
+        let copy_file = |from: &Path, to: &Path| {
+            clone_or_copy(from, to, &mut |_| true).map_err(|error| with_path(to, error))
+        };
         let copies = WorkingCopies::begin(&**vfs, directory)?;
         let mut paths = DatabasePaths::default();
-        let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
+        let others = request.map.iter().map(|(_, new)| new).filter(|new| new.is_file());
         let found = set.databases.iter().map(|database| &database.path);
         let mut names = Vec::new();
         for path in found.chain(others) {
@@ -100,18 +101,14 @@ impl WorkingSet {
             let copy = directory.join(&name);
             if names.contains(&name) {
                 if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
-                    return Err(CommandError::new(format_args!(
-                        "{}: several databases have this name",
-                        path.display()
-                    ))
-                    .advise("specify only one of them"));
+                    return Err(RecoveryError::SameName(path.clone()));
                 }
                 continue;
             }
-            clone_or_copy(path, &copy, &mut |_| true).context(copy.display())?;
+            copy_file(path, &copy)?;
             names.push(name);
         }
-        for (old, new) in renamed {
+        for (old, new) in &request.map {
             paths.rename(old, directory.join(new.file_name().unwrap_or_default()));
         }
         paths.search(directory);
@@ -119,13 +116,14 @@ impl WorkingSet {
         let mut logs = Vec::new();
         for (generation, path) in &plan.logs {
             let copy = directory.join(set.name_of(*generation, newest));
-            clone_or_copy(path, &copy, &mut |_| true).context(copy.display())?;
+            copy_file(path, &copy)?;
             logs.push((*generation, copy));
         }
-        if let (Some(cut), Some((generation, path))) = (cut, logs.last())
-            && cut.generation == *generation
+        if let Some((generation, path)) = logs.last()
+            && until.generation == *generation
+            && !request.keep_dirty
         {
-            RecoverySet::cut_log(vfs, path, cut)?;
+            RecoverySet::cut_log(vfs, path, *until)?;
         }
         Ok(WorkingSet {
             directory: directory.to_path_buf(),
@@ -133,26 +131,25 @@ impl WorkingSet {
             paths,
             copies: Some(copies),
             reserves: Vec::new(),
-            events: Some(EventFile::open(directory, false).context(directory.display())?),
+            events: Some(open_events(directory).map_err(|error| with_path(directory, error))?),
         })
     }
 
-    /// Uses the originals, or an overlay on them. If `own` is true, the engine continues the log stream, so logs
-    /// after the planned ones are renamed first.
+    /// Uses the originals, or an overlay on them. Unless the databases stay dirty, the engine continues the log
+    /// stream, so logs after the planned ones are renamed first.
     pub fn in_place(
         vfs: &dyn Vfs,
-        set: &RecoverySet,
-        plan: &RecoveryPlan,
-        renamed: &[(String, PathBuf)],
-        own: bool,
-    ) -> CommandResult<WorkingSet> {
+        prepared: &PreparedRecovery,
+        request: &RecoveryRequest,
+    ) -> Result<WorkingSet> {
+        let PreparedRecovery { set, plan, .. } = prepared;
         let directory = log_directory(plan)?;
         let mut paths = DatabasePaths::default();
-        renamed.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
+        request.map.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         paths.search(&directory);
         let mut logs = plan.logs.clone();
-        if own {
+        if !request.keep_dirty {
             let planned = |path: &PathBuf| plan.logs.iter().any(|(_, of_plan)| of_plan == path);
             let newest = logs.last().map_or(Generation(0), |(newest, _)| *newest);
             let behind = set.logs.range(newest.next()..).map(|(_, path)| path).filter(|path| !planned(path));
@@ -168,14 +165,14 @@ impl WorkingSet {
                     *path = wanted;
                 }
             }
-            vfs.sync_directory(&directory).context(directory.display())?;
+            vfs.sync_directory(&directory).map_err(|error| with_path(&directory, error))?;
         }
         let reserves = find_reserve_logs(&directory);
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
-    pub fn keep(&mut self, base_name: FileStem) -> CommandResult<()> {
+    pub fn keep(&mut self, base_name: FileStem) -> Result<()> {
         for reserve in find_reserve_logs(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
@@ -183,8 +180,8 @@ impl WorkingSet {
         }
         if let Some(copies) = &mut self.copies {
             copies.is_kept = true;
-            let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
-            sync_directory(&self.directory).context(self.directory.display())?;
+            let _ = fs::remove_file(self.directory.join(lock_file(base_name)));
+            sync_directory(&self.directory).map_err(|error| with_path(&self.directory, error))?;
         }
         Ok(())
     }
@@ -196,16 +193,12 @@ impl WorkingSet {
 }
 
 /// Renames a file. Fails if that would replace another file.
-fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> CommandResult<()> {
-    if vfs.exists(to).context(from.display())? {
-        return Err(CommandError::new(format_args!(
-            "{}: the log must be renamed to {}, but another file has this name",
-            from.display(),
-            to.display()
-        ))
-        .advise("move that file, or use --into to recover into a copy"));
+fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
+    let at_log = |error| with_path(from, error);
+    if vfs.exists(to).map_err(at_log)? {
+        return Err(RecoveryError::NameTaken { from: from.to_path_buf(), to: to.to_path_buf() });
     }
-    vfs.rename(from, to).context(from.display())
+    Ok(vfs.rename(from, to).map_err(at_log)?)
 }
 
 /// Returns the reserve logs in a directory.

@@ -1,12 +1,11 @@
 //! An observation about the machine or a directory.
 
-use jetcell_report::Tone;
 use serde::Serialize;
 
 /// How much an observation matters to a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum ObservationSeverity {
+pub enum ObservationSeverity {
     /// The observed state is suitable for a measurement.
     Good,
     /// The observed state should be considered when results are read or compared.
@@ -16,39 +15,34 @@ pub(super) enum ObservationSeverity {
 }
 
 impl ObservationSeverity {
-    pub(super) fn label(self) -> &'static str {
+    /// Returns the word for the severity.
+    pub fn label(self) -> &'static str {
         match self {
             ObservationSeverity::Good => "good",
             ObservationSeverity::Note => "note",
             ObservationSeverity::Change => "change",
         }
     }
-
-    pub(super) fn tone(self) -> Tone {
-        match self {
-            ObservationSeverity::Good => Tone::Good,
-            ObservationSeverity::Note => Tone::Neutral,
-            ObservationSeverity::Change => Tone::Warning,
-        }
-    }
 }
 
 /// One observation, shown as one line of the output.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct Observation {
+pub struct Observation {
     /// Subject of the observation: `Machine`, or a directory.
-    pub(super) about: String,
+    pub about: String,
     /// Property that was examined, such as `direct I/O`.
-    pub(super) subject: &'static str,
-    pub(super) weight: ObservationSeverity,
+    pub subject: &'static str,
+    /// How much it matters to a measurement.
+    pub weight: ObservationSeverity,
     /// Value that was found, with units.
-    pub(super) state: String,
+    pub state: String,
     /// Recommended action or consequence.
-    pub(super) advice: Option<String>,
+    pub advice: Option<String>,
 }
 
 impl Observation {
-    pub(super) fn ok(about: &str, subject: &'static str, state: impl Into<String>) -> Observation {
+    /// Creates an observation of a suitable state.
+    pub fn ok(about: &str, subject: &'static str, state: impl Into<String>) -> Observation {
         Observation {
             about: about.into(),
             subject,
@@ -58,7 +52,8 @@ impl Observation {
         }
     }
 
-    pub(super) fn information(
+    /// Creates an observation to be considered.
+    pub fn information(
         about: &str,
         subject: &'static str,
         state: impl Into<String>,
@@ -74,7 +69,8 @@ impl Observation {
         }
     }
 
-    pub(super) fn recommendation(
+    /// Creates an observation of a state that should be changed.
+    pub fn recommendation(
         about: &str,
         subject: &'static str,
         state: impl Into<String>,

@@ -1,9 +1,11 @@
-//! Logs and databases found in directories, and a plan for recovering from them.
+//! Logs and databases found in directories.
+
+mod plan;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::header::DatabaseHeader;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::LogRecord;
 use ese_format::log::segment::finish;
@@ -12,6 +14,7 @@ use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished};
 
+pub use self::plan::RecoveryPlan;
 use super::attach::logs_content;
 use super::redo::redoable;
 use crate::log::{LogChain, LogNameFormat, LogNames, LogReader, ReceivedLog};
@@ -27,16 +30,6 @@ pub struct DiscoveredDatabase {
     pub path: PathBuf,
     /// Header of the database.
     pub header: DatabaseHeader,
-}
-
-impl DiscoveredDatabase {
-    /// Returns the generation where redo starts, if the database belongs to the stream.
-    fn first_needed(&self) -> Generation {
-        match self.header.state {
-            DatabaseState::CleanShutdown => self.header.consistent_position.generation,
-            _ => self.header.gen_min_required,
-        }
-    }
 }
 
 /// The logs and databases of one stream, identified by file content.
@@ -59,20 +52,7 @@ pub struct RecoverySet {
     /// Format of the log names.
     pub log_names: LogNameFormat,
     /// Whether the newest log has the name of the current log.
-    has_current: bool,
-}
-
-/// Plan for a recovery: the logs to replay, and the logs that are missing.
-#[derive(Clone, Debug)]
-pub struct RecoveryPlan {
-    /// Generations and their files, in order.
-    pub logs: Vec<(Generation, PathBuf)>,
-    /// First and last missing generations that a database needs to be consistent, with the path of the database.
-    pub required: Option<(PathBuf, Generation, Generation)>,
-    /// First missing generation between existing ones, or the newest generation if that one is missing.
-    pub missing: Option<Generation>,
-    /// Newest generation that may contain committed transactions, if it is missing.
-    pub committed: Option<Generation>,
+    pub(super) has_current: bool,
 }
 
 /// Role of a log, as indicated by its name.
@@ -160,44 +140,12 @@ impl RecoverySet {
         }
     }
 
-    /// Returns the plan for a recovery up to `until`, including the logs that are missing.
-    pub fn plan(&self, until: LogPosition) -> RecoveryPlan {
-        let oldest = self.logs.first_key_value().map_or(Generation(0), |(oldest, _)| *oldest);
-        let first = self.databases.iter().map(DiscoveredDatabase::first_needed).min().unwrap_or(oldest);
-        let mut plan = RecoveryPlan { logs: Vec::new(), required: None, missing: None, committed: None };
-        let mut expected = first;
-        for (&generation, path) in self.logs.range(first..) {
-            if generation != expected || LogPosition::new(generation.0, 1, 0) >= until {
-                break;
-            }
-            plan.logs.push((generation, path.clone()));
-            expected = generation.next();
-        }
-        let newest = Generation(expected.0.saturating_sub(1));
-        let stopped = until <= LogPosition::new(expected.0, 1, 0);
-        let dirty =
-            self.databases.iter().filter(|database| database.header.state == DatabaseState::DirtyShutdown);
-        for database in dirty {
-            let needed = database.header.gen_max_required;
-            if plan.logs.is_empty() || needed > newest && !stopped {
-                let last = needed.max(first);
-                plan.required = Some((database.path.clone(), expected.max(first), last));
-            }
-            let committed = database.header.gen_max_committed;
-            if committed > newest && !stopped {
-                plan.committed = Some(committed);
-            }
-        }
-        let gap = self.logs.range(expected..).next().is_some() && !stopped;
-        if gap || plan.logs.is_empty() || !self.has_current && !stopped {
-            plan.missing = Some(expected);
-        }
-        plan
-    }
-
     /// Verifies that logs are undamaged and consecutive, and that redo knows all their records. The files are not
     /// changed. Returns whether redo can create a database from the logs.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
+        if plan.logs.is_empty() {
+            return Err(UsageError::StopBeforeLogs(until).into());
+        }
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         let mut chain = LogChain::default();
@@ -260,7 +208,7 @@ impl RecoverySet {
 }
 
 /// Returns a file's format and first bytes, or `None` if the file no longer exists.
-fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
+pub(super) fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
     let io_error = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -406,99 +354,6 @@ mod tests {
 
     const END: LogPosition = LogPosition::MAX;
 
-    /// Generations named in a database header: the required range and the newest committed one. If there are none,
-    /// the generation of the clean shutdown.
-    type Generations = (u32, Option<(u32, u32)>);
-
-    fn database(&(first, dirty): &Generations) -> DiscoveredDatabase {
-        let mut header =
-            DatabaseHeader::for_new_database(PageSize::KIB_4, Signature::default(), Signature::default());
-        match dirty {
-            Some((required, committed)) => {
-                header.state = DatabaseState::DirtyShutdown;
-                header.gen_min_required = Generation(first);
-                (header.gen_max_required, header.gen_max_committed) =
-                    (Generation(required), Generation(committed));
-            }
-            None => {
-                header.state = DatabaseState::CleanShutdown;
-                header.consistent_position = LogPosition::new(first, 7, 0);
-            }
-        }
-        DiscoveredDatabase { path: PathBuf::from("one.edb"), header }
-    }
-
-    /// Returns the plan's generations, the missing required ones, the next missing one, and the newest missing
-    /// committed one.
-    fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> ExpectedPlan {
-        let set = RecoverySet {
-            base_name: FileStem::E00,
-            signature: Signature::default(),
-            logs: logs.iter().map(|number| (Generation(*number), PathBuf::new())).collect(),
-            databases: databases.iter().map(database).collect(),
-            set_aside: None,
-            ignored: Vec::new(),
-            log_names: LogNameFormat::default(),
-            has_current,
-        };
-        let plan = set.plan(until);
-        let replayed = plan.logs.iter().map(|(generation, _)| generation.0).collect();
-        let required = plan.required.map(|(_, first, last)| (first.0, last.0));
-        (
-            replayed,
-            required,
-            plan.missing.map(|missing| missing.0),
-            plan.committed.map(|committed| committed.0),
-        )
-    }
-
-    type ExpectedPlan = (Vec<u32>, Option<(u32, u32)>, Option<u32>, Option<u32>);
-
-    #[test]
-    fn a_plan_without_databases_has_all_consecutive_logs() {
-        assert_eq!(plan(&[3, 4, 5], true, &[], END), (vec![3, 4, 5], None, None, None));
-        assert_eq!(
-            plan(&[3, 4, 5], false, &[], END),
-            (vec![3, 4, 5], None, Some(6), None),
-            "the newest is missing"
-        );
-        assert_eq!(plan(&[3, 5], true, &[], END), (vec![3], None, Some(4), None), "a gap");
-        assert_eq!(plan(&[], true, &[], END), (vec![], None, Some(0), None));
-    }
-
-    #[test]
-    fn a_plan_begins_with_the_oldest_log_the_databases_need() {
-        let dirty = (4, Some((5, 6)));
-        assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty], END), (vec![4, 5, 6], None, None, None));
-        assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty, (3, None)], END), (vec![3, 4, 5, 6], None, None, None));
-        assert_eq!(plan(&[5, 6], true, &[dirty], END), (vec![], Some((4, 5)), Some(4), Some(6)));
-        assert_eq!(plan(&[4], true, &[dirty], END), (vec![4], Some((5, 5)), None, Some(6)));
-        assert_eq!(
-            plan(&[4, 5], true, &[dirty], END),
-            (vec![4, 5], None, None, Some(6)),
-            "commits can be lost"
-        );
-        assert_eq!(
-            plan(&[5, 6], true, &[(4, None)], END),
-            (vec![], None, Some(4), None),
-            "a clean one needs no log"
-        );
-    }
-
-    #[test]
-    fn a_plan_ends_at_the_requested_stop_position() {
-        let dirty = (4, Some((5, 6)));
-        let until = |generation, segment| LogPosition::new(generation, segment, 0);
-        let whole = (vec![4, 5], None, None, None);
-        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(5, 3)), whole);
-        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(6, 1)), whole, "nothing of the next one");
-        assert_eq!(plan(&[4, 5], false, &[dirty], until(6, 1)), whole, "what is missing is not needed");
-        assert_eq!(plan(&[4, 5], false, &[dirty], until(6, 2)), (vec![4, 5], None, Some(6), Some(6)));
-        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(6, 2)), (vec![4, 5, 6], None, None, None));
-        assert_eq!(plan(&[4, 6], true, &[dirty], until(6, 2)), (vec![4], Some((5, 5)), Some(5), Some(6)));
-        assert_eq!(plan(&[4, 6], true, &[dirty], until(5, 1)), (vec![4], None, None, None));
-        assert_eq!(plan(&[4, 5], true, &[dirty], until(3, 1)), (vec![], Some((4, 5)), Some(4), None));
-    }
     #[test]
     fn a_log_is_truncated_after_the_given_position() {
         const SEGMENTS: usize = 4;

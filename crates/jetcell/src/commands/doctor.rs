@@ -1,23 +1,13 @@
 //! `jetcell doctor`: shows which of this machine's resources a test will use, and what to change before a
 //! measurement.
 
-mod limits;
-mod machine;
-mod observation;
-mod storage;
-mod system_files;
-
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
+use jetcell_host::readiness::{ObservationSeverity, ReadinessReport};
 use jetcell_input::Printable;
 use jetcell_report::{StyledText, Tone};
-use serde::Serialize;
 
-use self::observation::{Observation, ObservationSeverity};
-use self::storage::WritableDirectory;
-use self::system_files::SystemFiles;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::json::json;
@@ -34,9 +24,6 @@ Examples:
 Nothing is changed, and no file is left in the directories. The command takes about two seconds.
 Exit code: 0 nothing to change, 1 something to change before a measurement, 2 could not run.";
 
-/// Time during which the command watches the devices for use by other programs.
-const OBSERVATION_TIME: Duration = Duration::from_secs(1);
-
 /// Show which of this machine's resources a test will use, and what to change before a measurement
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -49,44 +36,28 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// Output of the command.
-#[derive(Serialize)]
-struct DoctorReport {
-    /// Number of observations that recommend a change.
-    changes: usize,
-    /// All observations: first those about the machine, then those about each directory.
-    observations: Vec<Observation>,
-}
-
 impl DoctorArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let examination = self.examine()?;
-        console::print_result(self.json, || json(&examination), || text(&examination));
-        Ok(if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
+        let report = ReadinessReport::examine(&self.directories)?;
+        console::print_result(self.json, || json(&report), || text(&report));
+        Ok(if report.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
+}
 
-    fn examine(&self) -> CommandResult<DoctorReport> {
-        let files = SystemFiles::for_this_machine();
-        let directories: Vec<WritableDirectory> =
-            self.directories.iter().map(|path| WritableDirectory::open(path)).collect::<Result<_, _>>()?;
-        let mut observations = machine::observe(&files);
-        observations.extend(limits::observe(&files));
-        observations.extend(machine::observe_transfers(&files));
-        let busy = storage::busy_shares(&files, &directories, OBSERVATION_TIME);
-        for (directory, busy) in directories.iter().zip(busy) {
-            observations.extend(storage::observe(&files, directory, busy));
-        }
-        let changes = observations.iter().filter(|each| each.weight == ObservationSeverity::Change).count();
-        Ok(DoctorReport { changes, observations })
+fn tone(severity: ObservationSeverity) -> Tone {
+    match severity {
+        ObservationSeverity::Good => Tone::Good,
+        ObservationSeverity::Note => Tone::Neutral,
+        ObservationSeverity::Change => Tone::Warning,
     }
 }
 
 /// Formats a block of lines for the machine and for each directory. Each observation is followed by its advice.
-fn text(examination: &DoctorReport) -> StyledText {
+fn text(report: &ReadinessReport) -> StyledText {
     let mut out = StyledText::new();
     let mut about = None;
-    for each in &examination.observations {
+    for each in &report.observations {
         if about != Some(&each.about) {
             out += if about.is_some() { "\n" } else { "" };
             out += &format!("{}\n", Printable(&each.about));
@@ -94,7 +65,7 @@ fn text(examination: &DoctorReport) -> StyledText {
         }
         out += "  ";
         let label = each.weight.label();
-        out.push(label, each.weight.tone());
+        out.push(label, tone(each.weight));
         out += &format!("{:1$} {2:<20} {3}\n", "", 7 - label.len(), each.subject, Printable(&each.state));
         if let Some(advice) = &each.advice {
             out += "  ";
@@ -102,7 +73,7 @@ fn text(examination: &DoctorReport) -> StyledText {
             out += &format!(" {}\n", Printable(advice));
         }
     }
-    out += &match examination.changes {
+    out += &match report.changes {
         0 => "\nNothing to change before a measurement\n".to_string(),
         1 => "\n1 thing to change before a measurement\n".to_string(),
         many => format!("\n{many} things to change before a measurement\n"),
@@ -112,6 +83,8 @@ fn text(examination: &DoctorReport) -> StyledText {
 
 #[cfg(test)]
 mod tests {
+    use jetcell_host::readiness::Observation;
+
     use super::*;
 
     #[test]
@@ -121,7 +94,7 @@ mod tests {
             Observation::recommendation("Machine", "clock", "hpet", "boot with clocksource=tsc"),
             Observation::information("/mnt/a", "mount", "ext4", None),
         ];
-        let shown = text(&DoctorReport { changes: 1, observations }).to_string();
+        let shown = text(&ReadinessReport { changes: 1, observations }).to_string();
         let expected = "Machine\n  good    processors           2\n  change  clock                hpet\n  \
                         → boot with clocksource=tsc\n\n/mnt/a\n  note    mount                ext4\n\n\
                         1 thing to change before a measurement\n";

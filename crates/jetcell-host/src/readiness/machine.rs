@@ -1,11 +1,11 @@
 //! Checks of the processors, the memory, the clock, and the engine for asynchronous transfers.
 
-use jetcell_host::{field, kibibytes_field};
 use jetcell_input::number::human_bytes;
 use jetcell_vfs::{Backend, RealOptions, RealVfs};
 
 use super::observation::Observation;
 use super::system_files::SystemFiles;
+use crate::process::{field, kibibytes_field};
 
 /// Heading for observations that do not belong to a directory.
 pub(super) const MACHINE: &str = "Machine";

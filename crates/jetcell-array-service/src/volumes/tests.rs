@@ -1,0 +1,73 @@
+use jetcell_array::{ArrayExamination, RaidLevel};
+use jetcell_input::quantity::ByteSize;
+use jetcell_vfs::{RealOptions, RealVfs};
+
+use super::*;
+use crate::lifecycle::NewArray;
+use crate::operations::{ArrayOperation, NewLun, OperationControl};
+use crate::perform::perform;
+use crate::running::ArrayStartOptions;
+
+fn environment() -> ServiceEnvironment {
+    let vfs = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    ServiceEnvironment { vfs, show_note: Arc::new(|_| {}) }
+}
+
+/// Creates an array of three members.
+fn create(parent: &Path, name: &str) -> PathBuf {
+    let member = |number: usize| parent.join(format!("{name}{number}"));
+    let new = NewArray {
+        directory: parent.join(name),
+        level: RaidLevel::Raid5,
+        members: (0..3).map(member).collect(),
+        spares: vec![],
+        size: Some(ByteSize(16 << 20)),
+        chunk: ByteSize(64 << 10),
+        simulated_drive: None,
+        force: false,
+    };
+    new.create(&environment()).unwrap();
+    new.directory
+}
+
+#[test]
+fn without_arrays_no_environment_is_opened() {
+    let none = || -> Result<ServiceEnvironment> { panic!("a test without arrays needs no I/O threads") };
+    let volumes = ArrayVolumes::mount(vec![], none).unwrap();
+    assert!(volumes.mounts().is_empty() && volumes.watch().is_empty());
+    volumes.close().unwrap();
+}
+
+#[test]
+fn all_arrays_are_shut_down_although_one_is_in_use() {
+    let parent = tempfile::tempdir().unwrap();
+    let arrays = ["a", "b"].map(|name| create(parent.path(), name));
+    for array in &arrays {
+        let (size, log_size) = (ByteSize(8 << 20), ByteSize(1 << 20));
+        let new = NewLun { name: "lun".into(), size, log: None, log_size };
+        let start = ArrayStartOptions::for_array(array);
+        let operation = ArrayOperation::CreateLun(new);
+        perform(&start, operation, &environment(), OperationControl::default()).unwrap();
+    }
+    let luns = arrays.iter().map(|array| array.join("lun")).collect();
+    let volumes = ArrayVolumes::mount(luns, || Ok::<_, Error>(environment())).unwrap();
+    let in_use = volumes.mounted[0].watch().0.upgrade().unwrap();
+    assert!(matches!(volumes.close().unwrap_err(), Error::FilesInUse(array) if array == arrays[0]));
+    let events = std::fs::read_to_string(arrays[1].join("events.jsonl")).unwrap();
+    assert!(events.contains("test_ended"), "{events}");
+    drop(in_use);
+}
+
+#[test]
+fn an_array_is_shut_down_although_its_member_list_cannot_be_saved() {
+    let parent = tempfile::tempdir().unwrap();
+    let array = create(parent.path(), "a");
+    let environment = environment();
+    let mut running = ArrayStartOptions::for_array(&array).start(&environment).unwrap();
+    let directory = running.files.directory.clone();
+    running.files.directory.path = parent.path().join("none");
+    running.files.directory.members.clear();
+    assert!(matches!(running.close().unwrap_err(), Error::Write { .. }));
+    let found = ArrayExamination::new(&*environment.vfs, directory.id, &directory.members).unwrap();
+    assert!(!found.is_open);
+}

@@ -1,0 +1,101 @@
+//! Reasons why a recovery is not possible.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use ese_engine::{AttachmentErrorKind, Error};
+use ese_format::LogPosition;
+
+/// Reason why a recovery failed. Unless an in-place recovery had an I/O error, no specified file was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecoveryError {
+    /// A storage engine error.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// A file or directory cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The end of the replay would truncate the original log.
+    #[error("--until truncates the log")]
+    TruncatesLog,
+    /// There is no log to replay.
+    #[error("there are no logs")]
+    NoLogs,
+    /// The logs for an in-place recovery are in several directories.
+    #[error("the logs are in several directories")]
+    SeveralLogDirectories,
+    /// The file has the name of a missing log, but belongs to another log stream.
+    #[error("{}: at log position {position}: it belongs to another log stream", .path.display())]
+    ForeignLog {
+        /// The file.
+        path: PathBuf,
+        /// Start of the missing log.
+        position: LogPosition,
+    },
+    /// There is no database, and the logs, which start with this file, do not create one.
+    #[error(
+        "{}: the logs change databases that are not among the files, and do not start with the creation of a \
+         database", .0.display()
+    )]
+    NoDatabase(PathBuf),
+    /// Another process is using the directory of the copy.
+    #[error("{}: another process is using the directory", .0.display())]
+    DirectoryInUse(PathBuf),
+    /// The directory of the copy contains files.
+    #[error("{}: the directory is not empty", .0.display())]
+    NotEmpty(PathBuf),
+    /// Several databases have the name of this file, so they cannot be copied into one directory.
+    #[error("{}: several databases have this name", .0.display())]
+    SameName(PathBuf),
+    /// Another file has the name that a log must get.
+    #[error("{}: the log must be renamed to {}, but another file has this name", .from.display(), .to.display())]
+    NameTaken {
+        /// The log.
+        from: PathBuf,
+        /// The other file.
+        to: PathBuf,
+    },
+}
+
+impl RecoveryError {
+    /// Returns what the user can do about the error.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            RecoveryError::Engine(Error::LogMissing { .. } | Error::CommittedLogsMissing { .. }) => {
+                "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
+            }
+            RecoveryError::Engine(
+                error @ Error::Attachment {
+                    fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
+                    ..
+                },
+            ) => {
+                let own = error.advice().unwrap_or_default();
+                return Some(format!("{own}, or use --map OLD=NEW to specify the location of it").into());
+            }
+            RecoveryError::Engine(Error::InUse { .. }) => "stop that process",
+            RecoveryError::Engine(error) => return error.advice(),
+            RecoveryError::TruncatesLog => "use a copy (--into) or --keep-dirty",
+            RecoveryError::SeveralLogDirectories => "to recover into a copy, use --into",
+            RecoveryError::NoDatabase(_) => "specify the databases, or restore the earlier logs",
+            RecoveryError::DirectoryInUse(_) | RecoveryError::NotEmpty(_) => {
+                "use --into to specify a different directory"
+            }
+            RecoveryError::SameName(_) => "specify only one of them",
+            RecoveryError::NameTaken { .. } => "move that file, or use --into to recover into a copy",
+            RecoveryError::Io(_) | RecoveryError::NoLogs | RecoveryError::ForeignLog { .. } => return None,
+        }))
+    }
+
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one.
+    pub fn jet_error(&self) -> Option<(i32, &'static str)> {
+        match self {
+            RecoveryError::Engine(error) => error.jet_error(),
+            RecoveryError::ForeignLog { .. } => Some((-530, "JET_errBadLogSignature")),
+            RecoveryError::NoDatabase(_) => Some((-1216, "JET_errAttachedDatabaseMismatch")),
+            _ => None,
+        }
+    }
+}
