@@ -62,6 +62,8 @@ pub enum Corruption {
     // Pages.
     #[error(transparent)]
     Page(#[from] PageDefect),
+    #[error("a shrink removed it, but the log changes it")]
+    RemovedPage,
     #[error("in-memory page deltas cannot be decoded")]
     Deltas,
     #[error(transparent)]
@@ -107,6 +109,8 @@ pub enum Corruption {
     // Tables.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+    #[error("template table {0:?} is missing")]
+    NoTemplate(String),
     #[error("entry does not name a catalog row")]
     NoCatalogRow,
     #[error("template table {0:?} is missing")]

@@ -92,10 +92,6 @@ pub enum AttachmentErrorKind {
     #[error("the log belongs to a different database")]
     OtherDatabase,
     #[error(
-        "the logs change databases that are not among the files, and do not start with the creation of a database"
-    )]
-    NoDatabase,
-    #[error(
         "the database was shut down at log position {shut_down}, but the log attaches it in a different state at \
          {attached}: the file is an older copy, or was changed by another program"
     )]

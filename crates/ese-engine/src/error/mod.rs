@@ -310,7 +310,6 @@ impl Error {
                 AttachmentErrorKind::OtherDatabase => "replace the file with the correct database",
                 AttachmentErrorKind::OtherShutdown { .. } => "use the file that belongs to the log",
                 AttachmentErrorKind::NotRestored => "restore the backup",
-                AttachmentErrorKind::NoDatabase => return None,
             },
             Error::Corrupt { fault: Corruption::NotNewestLog { .. }, .. } => {
                 "restore the newest log, or remove the logs that do not belong to this log stream"
@@ -412,9 +411,9 @@ impl Error {
                 PageTimeMismatch::BeyondHeader { .. } => (-625, "JET_errDbTimeBeyondMaxRequired"),
             },
             Error::Attachment { fault, .. } => match fault {
-                AttachmentErrorKind::NotFound
-                | AttachmentErrorKind::OtherDatabase
-                | AttachmentErrorKind::NoDatabase => (-1216, "JET_errAttachedDatabaseMismatch"),
+                AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase => {
+                    (-1216, "JET_errAttachedDatabaseMismatch")
+                }
                 AttachmentErrorKind::OtherShutdown { .. } => (-551, "JET_errConsistentTimeMismatch"),
                 AttachmentErrorKind::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
             },

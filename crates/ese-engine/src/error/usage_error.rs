@@ -78,6 +78,13 @@ pub enum UsageError {
     SeveralStreams,
     #[error("{0}: the directory of the database does not contain logs")]
     NoLogs(PathBuf),
+    #[error("no log has records before {0}, where the replay is to stop")]
+    StopBeforeLogs(LogPosition),
+    #[error(
+        "{database}: the database is inconsistent before the end of log generation {:X} (hexadecimal), but the \
+         replay is to stop at {until}", needed.0
+    )]
+    StopTooEarly { database: PathBuf, needed: Generation, until: LogPosition },
     #[error("no ESE logs or databases were found")]
     NothingFound,
     #[error("no log has records before {0}, where the replay is to stop")]
@@ -197,6 +204,7 @@ impl UsageError {
             UsageError::SeveralStreams => "specify the files of only one stream",
             UsageError::NoLogs(_) => "also specify the directory of its logs",
             UsageError::NothingFound => "specify the directory of an instance, or its files",
+            UsageError::StopTooEarly { .. } => "choose a later position",
             UsageError::NoTransaction => "begin a transaction first",
             UsageError::OpenTransaction => "commit or roll it back first",
             UsageError::RollbackFailed => "retry the rollback",

@@ -16,6 +16,7 @@ use ese_engine::{BackupKind, Instance, PageReadCounters, PageReadOptions};
 use jetcell_backup::{
     BackupError, BackupOptions, BackupSetError, BackupType, Cancellation, PageReadsFn, TransferControl,
 };
+use jetcell_copies::CopyError;
 use jetcell_vfs::Vfs;
 
 use crate::engine::Result;

@@ -33,8 +33,6 @@ use ese_engine::{
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
-use jetcell_backup::BackupError;
-use jetcell_copies::CopyError;
 use jetcell_host::Cancellation;
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ese_engine::{EventSink, Instance, TornPageProtection};
 use ese_format::log::header::SEGMENT_BYTES;
-use jetcell_backup::{BackupError, BackupOptions, Cancellation, TransferControl};
+use jetcell_backup::{BackupOptions, Cancellation, TransferControl};
 use jetcell_copies::{
     CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
