@@ -9,7 +9,7 @@ use jetcell_vfs::IoReason;
 use super::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::cache::shared::{AttachedFile, WRITES_IN_FLIGHT};
 use crate::cache::write::{UnflushedPagePolicy, WRITE_BATCH, WriteBack, WriteReason};
-use crate::{Error, InstanceFailure, Result};
+use crate::{Corruption, Error, InstanceFailure, Result};
 
 /// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
@@ -84,10 +84,7 @@ impl Cache {
                         return Err(Error::Corrupt {
                             path: attached.file.path().to_path_buf(),
                             page: Some(page),
-                            what:
-                                "the log detaches the database while a transaction that changed this page is \
-                                   unfinished"
-                                    .to_string(),
+                            fault: Corruption::DetachedInTransaction,
                         });
                     }
                     attached.in_flight.wait();

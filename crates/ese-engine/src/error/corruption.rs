@@ -113,8 +113,8 @@ pub enum Corruption {
     NoTemplate(String),
     #[error("entry does not name a catalog row")]
     NoCatalogRow,
-    #[error("template table {0:?} is missing")]
-    NoTemplate(String),
+    #[error("the log detaches the database while a transaction that changed this page is unfinished")]
+    DetachedInTransaction,
     #[error("a shrink removed it, but the log changes it")]
     ShrunkPage,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]

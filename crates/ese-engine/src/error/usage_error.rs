@@ -87,13 +87,6 @@ pub enum UsageError {
     StopTooEarly { database: PathBuf, needed: Generation, until: LogPosition },
     #[error("no ESE logs or databases were found")]
     NothingFound,
-    #[error("no log has records before {0}, where the replay is to stop")]
-    StopBeforeLogs(LogPosition),
-    #[error(
-        "{}: the database is inconsistent before the end of log generation {:X} (hexadecimal), but the replay is \
-         to stop at {stop}", .database.display(), .needed.0
-    )]
-    StopWhileInconsistent { database: PathBuf, needed: Generation, stop: LogPosition },
     #[error(
         "{log}: an unfinished transaction changed a counter (log record at {position:?}); Jetcell cannot roll \
          this change back and can only leave the database dirty"
@@ -186,7 +179,6 @@ impl UsageError {
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             UsageError::EventProfile(_) => "use sp1, article or modern",
-            UsageError::StopWhileInconsistent { .. } => "choose a later position",
             UsageError::CopyId(_) => "use only letters and digits",
             UsageError::Window(_) => {
                 "specify days, start and length, such as 'mon-fri 01:00 4h', in UTC or with an offset such as \

@@ -132,8 +132,8 @@ impl RecoverySet {
                 _ => LogPosition::MAX,
             };
             if until < end {
-                let (database, stop) = (database.path.clone(), until);
-                return Err(UsageError::StopWhileInconsistent { database, needed, stop }.into());
+                let database = database.path.clone();
+                return Err(UsageError::StopTooEarly { database, needed, until }.into());
             }
         }
         Ok(())
