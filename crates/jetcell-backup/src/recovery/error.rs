@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-use ese_engine::{AttachmentErrorKind, Error};
+use ese_engine::AttachmentErrorKind::{NotFound, OtherDatabase};
+use ese_engine::Error;
 use ese_format::LogPosition;
 
 /// Reason why a recovery failed. Unless an in-place recovery had an I/O error, no specified file was changed.
@@ -66,14 +67,8 @@ impl RecoveryError {
             RecoveryError::Engine(Error::LogMissing { .. } | Error::CommittedLogsMissing { .. }) => {
                 "restore it, or, if the databases do not need it, use --allow-loss to accept the loss"
             }
-            RecoveryError::Engine(
-                error @ Error::Attachment {
-                    fault: AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase,
-                    ..
-                },
-            ) => {
-                let own = error.advice().unwrap_or_default();
-                return Some(format!("{own}, or use --map OLD=NEW to specify the location of it").into());
+            RecoveryError::Engine(Error::Attachment { fault: NotFound | OtherDatabase, .. }) => {
+                "restore the file, or use --map OLD=NEW to specify the location of a database"
             }
             RecoveryError::Engine(Error::InUse { .. }) => "stop that process",
             RecoveryError::Engine(error) => return error.advice(),
