@@ -115,8 +115,6 @@ pub enum Corruption {
     NoCatalogRow,
     #[error("the log detaches the database while a transaction that changed this page is unfinished")]
     DetachedInTransaction,
-    #[error("a shrink removed it, but the log changes it")]
-    ShrunkPage,
     #[error("the catalog has tree {}, but the page has {}", catalog.0, page.0)]
     OtherTree { catalog: TreeId, page: TreeId },
     #[error("record of table {table:?}: {fault}")]

@@ -272,7 +272,7 @@ impl<'a> PageReplay<'a> {
         let fetched = self.core.cache.fetch_tentatively(first.key).and_then(|pinned| {
             let removed = Page::new(&pinned.read(), size).db_time() == DbTime::SHRUNK;
             if removed && !formats(&self.decode(first)?, first.role) {
-                return Err(database.corrupt(number, Corruption::ShrunkPage));
+                return Err(database.corrupt(number, Corruption::RemovedPage));
             }
             Ok(pinned)
         });
