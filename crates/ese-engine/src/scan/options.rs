@@ -85,7 +85,6 @@ impl ScanOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[test]
     fn impossible_settings_are_refused() {

@@ -139,7 +139,6 @@ impl CleanPageWait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[test]
     fn impossible_limits_are_refused() {

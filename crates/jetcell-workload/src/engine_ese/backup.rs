@@ -16,7 +16,6 @@ use ese_engine::{BackupKind, Instance, PageReadCounters, PageReadOptions};
 use jetcell_backup::{
     BackupError, BackupOptions, BackupSetError, BackupType, Cancellation, PageReadsFn, TransferControl,
 };
-use jetcell_copies::CopyError;
 use jetcell_vfs::Vfs;
 
 use crate::engine::Result;
@@ -82,7 +81,7 @@ pub(super) fn write(
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
         BackupError::Set(BackupSetError::BadPages(_)) | BackupError::Stopped => Ok(()),
-        error => Err(error.into()),
+        error => Err(jetcell_copies::CopyError::from(error).into()),
     }
 }
 
