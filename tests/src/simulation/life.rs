@@ -182,7 +182,7 @@ impl EngineSimulation {
         let mut defragment = vec![DefragKind::Compaction, DefragKind::SequentialLayout];
         defragment.retain(|_| self.rng.random_bool(0.5));
         let partial_merges = self.rng.random_bool(0.5);
-        let done = (|| {
+        let done = (|| -> Result<()> {
             for _ in 0..steps {
                 let worker = &mut workers[self.rng.random_range(0..3)];
                 worker.step(self, databases, &mut commits)?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ese_engine::Database;
-use ese_engine::{ColumnDefinition, Error, IndexDefinition, Result, Session, Table, TableDefinition};
+use ese_engine::{ColumnDefinition, IndexDefinition, Result, Session, Table, TableDefinition};
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 use super::deep::{is_deep, long_key, with_long_keys};
