@@ -38,6 +38,7 @@ mod raid_serve;
 mod raid_simulated;
 mod recover;
 mod recover_faults;
+mod recover_files;
 mod recovery_test;
 mod replication_test;
 mod runs;

@@ -160,9 +160,9 @@ fn a_discarded_file_leaves_no_pages_or_changes() {
 #[test]
 fn the_error_of_a_failed_instance_has_the_advice_of_the_failure() {
     let fixture = CacheFixture::new(32, 10, false);
-    fixture
-        .cache
-        .fail(Error::DiskFull { path: "a.edb".into(), advice: None }.cause().during(FailedOperation::SyncFiles));
+    fixture.cache.fail(
+        Error::DiskFull { path: "a.edb".into(), advice: None }.cause().during(FailedOperation::SyncFiles),
+    );
     let error = fixture.cache.check_writable().unwrap_err();
     assert_eq!(
         error.full_text(),
