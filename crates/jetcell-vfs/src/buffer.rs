@@ -39,9 +39,12 @@ impl IoBuffer {
     /// of a huge page only under memory pressure.
     pub const HUGE: usize = 2 << 20;
 
-    /// Minimum size in bytes of a buffer that has its own mapping, equal to the largest database page size. An
+    /// Minimum size in bytes of a buffer that has its own mapping. By default, the largest database page size. An
     /// allocator would cache such memory per thread.
-    const MAPPED: usize = 32 << 10;
+    ///
+    /// Simulations, which are debug builds, create medium-sized buffers at a high rate. There, a mapping with a page
+    /// fault for each page costs more than zeroing memory of the allocator.
+    const MAPPED: usize = if cfg!(debug_assertions) { 512 << 10 } else { 32 << 10 };
 
     /// Creates a zeroed buffer. The memory of a large buffer is allocated when it is first written.
     pub fn zeroed(len: usize) -> IoBuffer {
