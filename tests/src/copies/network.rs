@@ -89,11 +89,10 @@ impl SimulatedNetwork {
         if old.len() < 8 {
             old.push(bytes.to_vec());
         }
-        let old = old.clone();
+        let count = old.len();
         if self.draw_chance(0.06) {
-            if let Some(old) = SimulatedNetwork::random_element(&mut self.rng, &old) {
-                bytes = buffer(&old);
-            }
+            let at = self.rng.random_range(0..count);
+            bytes = buffer(&earlier(self)[at]);
         } else if self.draw_chance(0.06) && !bytes.is_empty() {
             let at = self.rng.random_range(0..bytes.len());
             bytes[at] ^= 0x5a;
