@@ -202,14 +202,15 @@ pub(in crate::cache) fn replay(
 /// replay.
 #[cfg(debug_assertions)]
 pub(in crate::cache) fn digest(bytes: &[u8], size: PageSize) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
+    use std::hash::{Hash, Hasher};
     let page = Page::new(bytes, size);
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = twox_hash::XxHash3_64::new();
     let flags = page.flags() - PageFlags::FLUSH_TYPE - PageFlags::NEW_CHECKSUM;
     (page.db_time().0, page.prev(), page.next(), page.tree().0, flags.bits()).hash(&mut hasher);
     (page.external_header(), page.free_bytes(), page.uncommitted_free()).hash(&mut hasher);
     for node in page.nodes() {
-        (node.flags.bits(), node.key_to_vec(), node.data).hash(&mut hasher);
+        (node.flags.bits(), node.key_len(), node.data.len()).hash(&mut hasher);
+        [node.prefix, node.suffix, node.data].iter().for_each(|part| hasher.write(part));
     }
     hasher.finish()
 }
