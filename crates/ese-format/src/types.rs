@@ -319,7 +319,8 @@ impl Signature {
 
     /// Returns the on-disk bytes as 56 hexadecimal digits.
     pub fn to_hex(self) -> String {
-        self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+        self.to_bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xF)]).collect()
     }
 
     /// Parses the text returned by [`to_hex`](Signature::to_hex). Returns `None` for any other text.
