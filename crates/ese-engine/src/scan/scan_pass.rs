@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ese_format::PageNumber;
+use ese_format::checksum::is_zero;
 use ese_format::page::PageFlags;
 use jetcell_sync::Arc;
 
@@ -139,7 +140,7 @@ impl MaintenancePass for ScanPass {
                 step.examined_again += u64::from(check.in_doubt);
                 step.findings.extend(check.flaw.map(|flaw| (number, flaw)));
                 if self.compares {
-                    let is_zero = page.iter().all(|byte| *byte == 0);
+                    let is_zero = is_zero(page);
                     let zero = is_zero.then_some(ZeroPage { time, is_newest: newest });
                     step.good.extend((is_zero || check.flags.is_some()).then_some((number, zero)));
                 }

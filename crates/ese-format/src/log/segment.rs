@@ -17,7 +17,7 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::checksum::{BlockIntegrity, seal_segment, verify_segment};
+use crate::checksum::{BlockIntegrity, is_zero, seal_segment, verify_segment};
 use crate::log::header::SEGMENT_BYTES;
 use crate::{LogPosition, LogTime};
 
@@ -81,7 +81,7 @@ pub enum SegmentKind {
 /// Classifies a segment read from position `expected`. If one bit of an otherwise valid segment is flipped, corrects
 /// it in place.
 pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
-    if segment.iter().all(|&byte| byte == 0) {
+    if is_zero(segment) {
         return SegmentKind::Zero;
     }
     let index = u32::from(expected.segment);
