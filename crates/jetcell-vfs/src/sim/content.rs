@@ -1,15 +1,44 @@
-//! The bytes of a simulated file, stored as sparse blocks that copies share until one of them writes.
+//! The bytes of a simulated file, stored as sparse blocks that copies share until one of them writes. A block is part
+//! of the write that stored it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use jetcell_sync::Arc;
 
 const BLOCK: usize = 4096;
+/// Maximum length of a write whose data the blocks share. A single block retains all data of its write.
+const MAX_SHARED: usize = 128 << 10;
+
+/// A block of a file: [`BLOCK`] bytes from `start` on.
+#[derive(Clone)]
+struct ContentBlock {
+    data: Arc<[u8]>,
+    start: usize,
+}
+
+impl ContentBlock {
+    fn new(data: Arc<[u8]>) -> ContentBlock {
+        ContentBlock { data, start: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.data[self.start..self.start + BLOCK]
+    }
+
+    /// Returns the bytes for a change. Copies them first if they are shared.
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.data.len() != BLOCK || Arc::get_mut(&mut self.data).is_none() {
+            *self = ContentBlock::new(self.bytes().into());
+        }
+        Arc::get_mut(&mut self.data).expect("it is not shared")
+    }
+}
 
 /// Content of a simulated file. Absent blocks read as zeros. All bytes of a block beyond `len` are zero.
 #[derive(Clone, Default)]
 pub(super) struct SimContent {
-    blocks: BTreeMap<u64, Arc<[u8; BLOCK]>>,
+    blocks: BTreeMap<u64, ContentBlock>,
     len: u64,
 }
 
@@ -23,7 +52,7 @@ impl SimContent {
         for (block, within, part) in pieces(offset, buffer.len()) {
             let target = &mut buffer[part.clone()];
             match self.blocks.get(&block) {
-                Some(bytes) => target.copy_from_slice(&bytes[within..within + part.len()]),
+                Some(stored) => target.copy_from_slice(&stored.bytes()[within..within + part.len()]),
                 None => target.fill(0),
             }
         }
@@ -31,14 +60,27 @@ impl SimContent {
 
     /// Overwrites a range. Grows the file if `data` extends past its end.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
+        self.write_blocks(offset, data, |whole| ContentBlock::new(data[whole].into()));
+    }
+
+    /// Overwrites a range like [`SimContent::write`]. The blocks share the data.
+    pub fn write_shared(&mut self, offset: u64, data: &Arc<[u8]>) {
+        if data.len() > MAX_SHARED {
+            return self.write(offset, data);
+        }
+        self.write_blocks(offset, data, |whole| ContentBlock { data: data.clone(), start: whole.start });
+    }
+
+    fn write_blocks(&mut self, offset: u64, data: &[u8], whole_block: impl Fn(Range<usize>) -> ContentBlock) {
         for (block, within, part) in pieces(offset, data.len()) {
             // A whole block is replaced, so the old one, which is often shared, need not be copied first.
-            if let Ok(whole) = <[u8; BLOCK]>::try_from(&data[part.clone()]) {
-                self.blocks.insert(block, Arc::new(whole));
+            if part.len() == BLOCK {
+                self.blocks.insert(block, whole_block(part));
                 continue;
             }
-            let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
-            Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
+            let zeros = || ContentBlock::new([0; BLOCK].into());
+            let stored = self.blocks.entry(block).or_insert_with(zeros);
+            stored.bytes_mut()[within..within + part.len()].copy_from_slice(&data[part]);
         }
         self.len = self.len.max(offset + data.len() as u64);
     }
@@ -48,7 +90,7 @@ impl SimContent {
     pub fn share(&mut self, other: &SimContent, offset: u64, len: usize) {
         for (block, ..) in pieces(offset, len) {
             match other.blocks.get(&block) {
-                Some(bytes) => self.blocks.insert(block, bytes.clone()),
+                Some(stored) => self.blocks.insert(block, stored.clone()),
                 None => self.blocks.remove(&block),
             };
         }
@@ -60,9 +102,9 @@ impl SimContent {
             let (last, within) = (len / BLOCK as u64, (len % BLOCK as u64) as usize);
             self.blocks.split_off(&(last + u64::from(within > 0)));
             if within > 0
-                && let Some(bytes) = self.blocks.get_mut(&last)
+                && let Some(stored) = self.blocks.get_mut(&last)
             {
-                Arc::make_mut(bytes)[within..].fill(0);
+                stored.bytes_mut()[within..].fill(0);
             }
         }
         self.len = len;
@@ -70,7 +112,7 @@ impl SimContent {
 }
 
 /// Splits a byte range into tuples of block number, offset within the block, and range in the caller's buffer.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         (done < len).then(|| {
@@ -100,7 +142,11 @@ mod tests {
             } else {
                 let (offset, len) = (rng.random_range(0..30_000), rng.random_range(0..9_000));
                 let data: Vec<u8> = (0..len).map(|_| rng.random()).collect();
-                content.write(offset as u64, &data);
+                if rng.random_bool(0.5) {
+                    content.write(offset as u64, &data);
+                } else {
+                    content.write_shared(offset as u64, &data.as_slice().into());
+                }
                 model.resize(model.len().max(offset + len), 0);
                 model[offset..offset + len].copy_from_slice(&data);
             }

@@ -89,8 +89,8 @@ pub(super) fn crash(state: &DiskState, seed: u64, options: CrashOptions) -> Disk
     after.restarted()
 }
 
-fn surviving(node: &SimInode, rng: &mut ChaCha8Rng, options: CrashOptions) -> SimContent {
-    let mut content = node.durable.clone();
+fn surviving(node: &mut SimInode, rng: &mut ChaCha8Rng, options: CrashOptions) -> SimContent {
+    let mut content = std::mem::take(&mut node.durable);
     if node.unsynced.is_empty() {
         return content;
     }

@@ -29,17 +29,14 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    pub fn apply(&self, names: &mut BTreeMap<PathBuf, InodeNumber>) {
+    /// Applies the change to these names. Returns true if a node may have lost a name.
+    pub fn apply(&self, names: &mut BTreeMap<PathBuf, InodeNumber>) -> bool {
         match self {
-            NameChange::Create { path, node } => {
-                names.insert(path.clone(), *node);
-            }
-            NameChange::Remove { path } => {
-                names.remove(path);
-            }
+            NameChange::Create { path, node } => names.insert(path.clone(), *node).is_some(),
+            NameChange::Remove { path } => names.remove(path).is_some(),
             NameChange::Rename { from, to, node } => {
-                names.remove(from);
-                names.insert(to.clone(), *node);
+                let is_other = names.remove(from).is_some_and(|removed| removed != *node);
+                names.insert(to.clone(), *node).is_some() || is_other
             }
         }
     }
@@ -96,7 +93,7 @@ impl SimInode {
 
 fn apply(content: &mut SimContent, change: &UnsyncedChange) {
     match change {
-        UnsyncedChange::Write { offset, data } => content.write(*offset, data),
+        UnsyncedChange::Write { offset, data } => content.write_shared(*offset, data),
         UnsyncedChange::Length(len) => content.set_len(*len),
     }
 }
@@ -264,14 +261,17 @@ impl DiskState {
                 reached.extend(directories.into_iter().map(Path::to_owned));
             }
         }
+        let mut are_names_lost = false;
         for (is_durable, change) in is_durable.into_iter().zip(std::mem::take(&mut self.unsynced_names)) {
             if is_durable {
-                change.apply(&mut self.durable_names);
+                are_names_lost |= change.apply(&mut self.durable_names);
             } else {
                 self.unsynced_names.push(change);
             }
         }
-        self.forget_unreachable();
+        if are_names_lost {
+            self.forget_unreachable();
+        }
         Ok(())
     }
 
