@@ -20,9 +20,9 @@ impl CacheFixture {
     pub fn apply_delta_latched(&self, latch: &mut WriteLatch, value: u64) -> LogPosition {
         latch.mark_dirty_by_delta(self.log.tip());
         let end = self.log.append();
-        let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
+        let data = [value, disk::number_of(end), 0].map(u64::to_le_bytes).concat();
         let delta = PageDelta::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
-        latch.apply_delta(&delta, DbTime(end.to_u64())).unwrap();
+        latch.apply_delta(&delta, DbTime(disk::number_of(end))).unwrap();
         latch.set_last(end);
         end
     }
@@ -205,7 +205,7 @@ fn reads_done_only_for_writing_exhaust_the_admission_budget() {
     let mut before = 0;
     for page in 1..=4000 {
         let end = fixture.set_by_delta(page, 1);
-        let behind = LogPosition::from_u64(end.to_u64().saturating_sub(100));
+        let behind = disk::position(disk::number_of(end).saturating_sub(100));
         fixture.cache.write_below(fixture.file, behind, 10).unwrap();
         if page == 3000 {
             before = fixture.cache.counters().delta_evictions;
@@ -234,9 +234,11 @@ fn deltas_release_frames_when_sessions_pin_all_other_frames() {
 /// changed at `before`.
 fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
     let mut deltas = Vec::new();
-    let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
+    let data = [value, disk::number_of(end), 0].map(u64::to_le_bytes).concat();
     let delta = PageDelta::Replace { line: 0, flags: NodeFlags::empty(), data: &data };
-    delta.encode_for_unread(DbTime(before.to_u64()), DbTime(end.to_u64()), &mut deltas).unwrap();
+    delta
+        .encode_for_unread(DbTime(disk::number_of(before)), DbTime(disk::number_of(end)), &mut deltas)
+        .unwrap();
     deltas
 }
 

@@ -39,6 +39,16 @@ impl Clock for TestClock {
     }
 }
 
+/// Returns the position with this number. Each number is a segment, because the offsets before its first record are
+/// equal.
+pub fn position(number: u64) -> LogPosition {
+    LogPosition::from_u64(number << 16)
+}
+
+pub fn number_of(position: LogPosition) -> u64 {
+    position.to_u64() >> 16
+}
+
 /// A log without records: positions only.
 #[derive(Default)]
 pub struct TestLog {
@@ -58,11 +68,11 @@ pub struct TestLog {
 
 impl TestLog {
     pub fn tip(&self) -> LogPosition {
-        LogPosition::from_u64(self.tip.load(Ordering::SeqCst))
+        position(self.tip.load(Ordering::SeqCst))
     }
 
     pub fn append(&self) -> LogPosition {
-        LogPosition::from_u64(self.tip.fetch_add(1, Ordering::SeqCst) + 1)
+        position(self.tip.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     pub fn undo(self: &Arc<Self>) -> Arc<TestUndo> {
@@ -73,7 +83,7 @@ impl TestLog {
 
 impl WriteAhead for TestLog {
     fn durable(&self) -> LogPosition {
-        LogPosition::from_u64(self.durable.load(Ordering::SeqCst))
+        position(self.durable.load(Ordering::SeqCst))
     }
     fn flush(&self, upto: LogPosition) -> Result<()> {
         assert!(upto <= self.tip(), "flush of a position that was never appended");
@@ -87,7 +97,7 @@ impl WriteAhead for TestLog {
             meanwhile();
             *self.during_flush.lock() = Some(meanwhile);
         }
-        self.durable.fetch_max(upto.to_u64(), Ordering::SeqCst);
+        self.durable.fetch_max(number_of(upto), Ordering::SeqCst);
         Ok(())
     }
     fn request_flush(&self, _upto: LogPosition) {}
@@ -360,7 +370,7 @@ pub fn format(page: &mut [u8], number: PageNumber) {
 fn record(page: &[u8]) -> (u64, LogPosition, u64) {
     let data = Page::new(page, SIZE).node(0).unwrap().data;
     let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
-    (word(0), LogPosition::from_u64(word(8)), word(16))
+    (word(0), position(word(8)), word(16))
 }
 
 pub fn value(page: &[u8]) -> u64 {
@@ -368,6 +378,6 @@ pub fn value(page: &[u8]) -> u64 {
 }
 
 pub fn set_value(page: &mut [u8], value: u64, end: LogPosition, undo: u64) {
-    let data = [value, end.to_u64(), undo].map(u64::to_le_bytes).concat();
+    let data = [value, number_of(end), undo].map(u64::to_le_bytes).concat();
     PageMut::new(page, SIZE).replace_data(0, &data).unwrap();
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ese_format::{LogPosition, PageNumber};
+use ese_format::PageNumber;
 use twox_hash::XxHash3_64;
 
 use super::{CacheFixture, disk};
@@ -75,8 +75,8 @@ impl CacheWorkload {
             8..14 => drop(fixture.cache.fetch_cold(fixture.key(page)).unwrap()),
             14..20 => _ = fixture.cache.clean_step().unwrap(),
             20 => {
-                let old = fixture.log.tip().to_u64().saturating_sub(400);
-                fixture.cache.write_below(fixture.file, LogPosition::from_u64(old), 12).unwrap();
+                let old = disk::number_of(fixture.log.tip()).saturating_sub(400);
+                fixture.cache.write_below(fixture.file, disk::position(old), 12).unwrap();
             }
             21 => fixture.cache.sync_file(fixture.file).unwrap(),
             _ => assert_eq!(fixture.value(page), self.model[page as usize]),
