@@ -63,7 +63,7 @@ impl ActivationCandidates {
                 Ok(Some(state)) => copies.push((directory.clone(), state)),
                 Ok(None) => return Err(Refusal::NotACopy.at(directory)),
                 Err(error) if error.may_try_another_copy(limit != LossLimit::Nothing) => {
-                    unreadable.push(error)
+                    unreadable.push(error);
                 }
                 Err(error) => return Err(error),
             }
