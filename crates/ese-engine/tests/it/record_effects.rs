@@ -568,7 +568,7 @@ fn mutate(vector: &mut RecordVector, rng: &mut ChaCha8Rng) -> String {
                 2 => page.flags ^= 1 << rng.random_range(0..20),
                 _ => {
                     page.time =
-                        [0xff, 0x100, 0x1ff, 0x200, u64::MAX - 2, u64::MAX - 3][rng.random_range(0..6)]
+                        [0xff, 0x100, 0x1ff, 0x200, u64::MAX - 2, u64::MAX - 3][rng.random_range(0..6)];
                 }
             }
             return format!("page {}", page.number);

@@ -118,6 +118,10 @@ impl ArrayVolumes {
     /// An array failed, or files on it are still in use.
     pub fn close(self) -> Result<()> {
         self.stop.cancel();
-        self.mounted.into_iter().fold(Ok(()), |closed, mounted| closed.and(mounted.close()))
+        let mut closed = Ok(());
+        for mounted in self.mounted {
+            closed = closed.and(mounted.close());
+        }
+        closed
     }
 }
