@@ -549,16 +549,14 @@ fn a_database_is_attached_at_either_form_of_its_position() {
 
 /// Changes one thing in a vector: the line, the flags or another byte of a record, or a page before it.
 fn mutate(vector: &mut RecordVector, rng: &mut ChaCha8Rng) -> String {
-    const PAGE_AT: usize = 4;
-    const LINE_AT: usize = 29;
-    const FLAGS_AT: usize = 31;
+    let [page_at, line_at, flags_at] = [4, 29, 31];
     let index = rng.random_range(0..vector.records.len());
     let record = &mut vector.records[index];
     let (at, value) = match rng.random_range(0..6) {
-        0 if record.len() > FLAGS_AT => (LINE_AT, rng.random_range(0..8)),
-        1 if record.len() > FLAGS_AT => (LINE_AT + rng.random_range(0..2), rng.random()),
-        2 if record.len() > FLAGS_AT => (FLAGS_AT, rng.random()),
-        3 if record.len() > FLAGS_AT => (PAGE_AT, rng.random_range(0..PAGES as u8 + 20)),
+        0 if record.len() > flags_at => (line_at, rng.random_range(0..8)),
+        1 if record.len() > flags_at => (line_at + rng.random_range(0..2), rng.random()),
+        2 if record.len() > flags_at => (flags_at, rng.random()),
+        3 if record.len() > flags_at => (page_at, rng.random_range(0..PAGES as u8 + 20)),
         4 if !vector.before.is_empty() => {
             let at = rng.random_range(0..vector.before.len());
             let page = &mut vector.before[at];

@@ -239,7 +239,10 @@ pub(super) fn delta_from_record<'a>(
             *key = insert.key();
             PageDelta::Insert { line, flags: added, key, data: &insert.data }
         }
-        (LogRecord::Replace(Replace { data, .. }), _) => PageDelta::ReplaceData { line, added, data },
+        // An unversioned replace is made on the page, which detects a page of another history.
+        (LogRecord::Replace(Replace { data, .. }), _) if added == NodeFlags::VERSIONED => {
+            PageDelta::ReplaceData { line, added, data }
+        }
         (LogRecord::FlagDelete(_), _) if added == NodeFlags::VERSIONED => {
             PageDelta::SetFlags { line, flags: added | NodeFlags::DELETED }
         }
@@ -280,6 +283,7 @@ pub(super) fn delta_of<'a>(
     let flags = apply::flags_of(page, line) | flags_added(node);
     let visible = flags - NodeFlags::DELETED;
     Ok(Some(match record {
+        LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
         LogRecord::FlagInsert(_) => PageDelta::SetFlags { line, flags: visible },
         LogRecord::FlagInsertAndReplaceData(FlagInsertAndReplaceData { data, .. }) => {
             PageDelta::Replace { line, flags: visible, data }
