@@ -28,7 +28,7 @@ use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use crate::bulk::is_link;
 use crate::cache::{MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
-use crate::error::{PageDefect, PageTimeMismatch};
+use crate::error::PageTimeMismatch;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
@@ -285,23 +285,11 @@ impl<'a> PageReplay<'a> {
             }
             // The page may have been returned to the file system later. If it was not, redo fails at its end.
             Err(Error::Corrupt { path, page, mut fault }) => {
-                let record = self.decode(first)?;
-                let of_load = is_link(&record);
-                let expected = required_time(&record, first.role);
-                let position = self.records.get(first.record_index as usize).map(|it| it.buffered.start);
-                let error = match (&fault, expected, position) {
-                    // The page must have been written before. ESE: a page of zeros has time 0.
-                    (Corruption::Page(PageDefect::Zero), Some(expected), Some(position)) => {
-                        let fault = PageTimeMismatch::new(DbTime(0), expected);
-                        Error::PageTime { path, page: number, position, fault, bulk_load: of_load }
-                    }
-                    _ => {
-                        if of_load {
-                            fault = Corruption::BulkLoad(Box::new(fault));
-                        }
-                        Error::Corrupt { path, page, fault }
-                    }
-                };
+                let of_load = is_link(&self.decode(first)?);
+                if of_load {
+                    fault = Corruption::BulkLoad(Box::new(fault));
+                }
+                let error = Error::Corrupt { path, page, fault };
                 if of_load && !self.may_lack_link(first, &database) {
                     return Err(error);
                 }
