@@ -199,6 +199,14 @@ pub enum PageTimeMismatch {
 }
 
 impl PageTimeMismatch {
+    pub(super) fn jet(self) -> (i32, &'static str) {
+        match self {
+            PageTimeMismatch::Older { .. } => (-566, "JET_errDbTimeTooOld"),
+            PageTimeMismatch::Newer { .. } => (-567, "JET_errDbTimeTooNew"),
+            PageTimeMismatch::BeyondHeader { .. } => (-625, "JET_errDbTimeBeyondMaxRequired"),
+        }
+    }
+
     /// Returns the mismatch of a page whose time is `found` instead of `expected`.
     pub(crate) fn new(found: DbTime, expected: DbTime) -> PageTimeMismatch {
         if found < expected || found.is_unwritten() {

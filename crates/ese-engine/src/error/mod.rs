@@ -387,6 +387,10 @@ impl Error {
             Error::DiskFull { .. } => (-1808, "JET_errDiskFull"),
             Error::OutOfMemory { .. } => (-1011, "JET_errOutOfMemory"),
             Error::InUse { .. } => (-1032, "JET_errFileAccessDenied"),
+            Error::Corrupt { fault: Corruption::PageTime(fault), .. } => fault.jet(),
+            Error::Corrupt { fault: Corruption::Page(PageDefect::Zero), .. } => {
+                (-1019, "JET_errPageNotInitialized")
+            }
             Error::Corrupt { page: Some(_), .. } => (-1018, "JET_errReadVerifyFailure"),
             Error::Corrupt { page: None, .. } | Error::EarlierVersion { .. } => {
                 (-1206, "JET_errDatabaseCorrupted")
@@ -405,11 +409,7 @@ impl Error {
                 LogErrorKind::OtherHistory => (-515, "JET_errInvalidLogSequence"),
                 LogErrorKind::OtherContent => (-590, "JET_errLogChecksumMismatch"),
             },
-            Error::PageTime { fault, .. } => match fault {
-                PageTimeMismatch::Older { .. } => (-566, "JET_errDbTimeTooOld"),
-                PageTimeMismatch::Newer { .. } => (-567, "JET_errDbTimeTooNew"),
-                PageTimeMismatch::BeyondHeader { .. } => (-625, "JET_errDbTimeBeyondMaxRequired"),
-            },
+            Error::PageTime { fault, .. } => fault.jet(),
             Error::Attachment { fault, .. } => match fault {
                 AttachmentErrorKind::NotFound | AttachmentErrorKind::OtherDatabase => {
                     (-1216, "JET_errAttachedDatabaseMismatch")

@@ -119,16 +119,21 @@ pub enum LogHeaderError {
 impl LogHeader {
     /// Decodes a log header.
     pub fn decode(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
+        LogHeader::decode_current(bytes).map_err(|error| {
+            // Old formats have shorter segments and another checksum.
+            let old = old_log_version(bytes).filter(|version| *version != (LOG_VERSION.0, LOG_VERSION.1));
+            old.map_or(error, |(major, minor)| LogHeaderError::UnknownVersion { major, minor })
+        })
+    }
+
+    fn decode_current(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
         let truncated = LogHeaderError::Truncated { available: bytes.len() };
         let page = bytes.get(..SEGMENT_BYTES).ok_or(truncated)?;
         let input = &mut Input::new(page);
         let stored = u32::take(input).map_err(|_| truncated)?;
         let computed = header_checksum(page);
         if stored != computed {
-            // Old formats have another checksum.
-            let old = old_log_version(page).filter(|version| *version != (LOG_VERSION.0, LOG_VERSION.1));
-            let error = LogHeaderError::BadChecksum { stored, computed };
-            return Err(old.map_or(error, |(major, minor)| LogHeaderError::UnknownVersion { major, minor }));
+            return Err(LogHeaderError::BadChecksum { stored, computed });
         }
         let header = LogHeader::take(input).map_err(|_| truncated)?;
         if header.file_type != FILE_TYPE_LOG {
