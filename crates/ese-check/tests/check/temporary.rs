@@ -13,7 +13,7 @@ fn check(bytes: Vec<u8>, structure: bool) -> FileReport {
     let memory = MemoryDirectory::new(bytes);
     let mut reports = Vec::new();
     let options = CheckOptions { structure, ..CheckOptions::default() };
-    check_files(&memory, &[memory.path.clone()], &options, &mut |report| reports.push(report));
+    check_files(&memory, std::slice::from_ref(&memory.path), &options, &mut |report| reports.push(report));
     reports.remove(0)
 }
 
