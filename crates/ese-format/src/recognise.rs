@@ -5,7 +5,7 @@ use std::fmt;
 use crate::checkpoint::{CHECKPOINT_LEN, FILE_TYPE_CHECKPOINT};
 use crate::flush_map::FILE_TYPE_FLUSH_MAP;
 use crate::header::DATABASE_MAGIC;
-use crate::log::header::FILE_TYPE_LOG;
+use crate::log::header::{FILE_TYPE_LOG, old_log_version};
 
 /// Offset of the file type in every ESE header.
 pub const FILE_TYPE_AT: usize = 667;
@@ -75,23 +75,8 @@ impl fmt::Display for EseFileKind {
     }
 }
 
-/// Returns the major and minor version of a log, if its format could predate the file type field. The header of such
-/// a log has a sector size of at least 512 bytes and a small major version. Current logs also meet these conditions.
-pub fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
-    let (sector, header) = (half(start, 8)?, half(start, 10)?);
-    let version = (word(start, 32)?, word(start, 36)?);
-    let plausible = matches!(sector, 512 | 1024 | 2048 | 4096)
-        && (1..=16).contains(&header)
-        && matches!(version, (5..=8, 1000..=9999));
-    plausible.then_some(version)
-}
-
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|half| u16::from_le_bytes(*half))
 }
 
 #[cfg(test)]

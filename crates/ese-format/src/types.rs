@@ -5,8 +5,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
 
-use crate::log::segment::RECORDS_AT;
-
 /// A page number within a database. Page 1 follows the two header copies. ESE: `pgno`.
 ///
 /// On disk, zero means "no page". It is represented as `None`.
@@ -170,7 +168,7 @@ impl fmt::Debug for PageSize {
 ///  | offset | segment| generation |   little-endian; compares as one u64
 /// ```
 ///
-/// Offsets up to [`RECORDS_AT`] are equal: ESE stores the position of the first record in a segment with the offset of
+/// Offsets up to [`RECORDS_AT`](crate::log::segment::RECORDS_AT) are equal: ESE stores the position of the first record in a segment with the offset of
 /// the record or with 0.
 #[doc(alias = "LGPOS")]
 #[derive(Clone, Copy, Default)]
@@ -184,6 +182,8 @@ pub struct LogPosition {
 }
 
 impl LogPosition {
+    /// Offset of the first record in a segment.
+    pub(crate) const FIRST_RECORD: u16 = 40;
     /// Position before every record.
     pub const MIN: LogPosition = LogPosition { generation: Generation(0), segment: 0, offset: 0 };
     /// Position after every record.
@@ -212,7 +212,7 @@ impl LogPosition {
 
     /// Returns a number with the order of positions.
     const fn place(self) -> u64 {
-        let first = RECORDS_AT as u16;
+        let first = LogPosition::FIRST_RECORD;
         LogPosition { offset: if self.offset < first { first } else { self.offset }, ..self }.to_u64()
     }
 }
@@ -441,8 +441,8 @@ mod tests {
             position.hash(&mut hasher);
             hasher.finish()
         };
-        let first = LogPosition::new(5, 3, RECORDS_AT as u16);
-        for offset in 0..=RECORDS_AT as u16 {
+        let first = LogPosition::new(5, 3, LogPosition::FIRST_RECORD);
+        for offset in 0..=LogPosition::FIRST_RECORD {
             let same = LogPosition::new(5, 3, offset);
             assert_eq!((same, same.cmp(&first), hash(same)), (first, Ordering::Equal, hash(first)));
             assert_eq!(same.to_u64() as u16, offset, "the stored form keeps the offset");

@@ -15,7 +15,6 @@ use crate::error::CheckError;
 use crate::findings::Findings;
 use crate::findings::finding::{Finding, FindingKind, Severity};
 use crate::options::thread_count;
-use crate::pages::check_single_page;
 use crate::pages::flush_types::FlushTypes;
 use crate::pages::page_status::PageStatus;
 use crate::pages::spare_buffers::SpareBuffers;
@@ -145,7 +144,7 @@ impl ReadableDatabase {
         self.header.state == DatabaseState::JustCreated
             && self.file_pages > 0
             && matches!(
-                check_single_page(self, PageNumber::fixed(1)),
+                self.check_single_page(PageNumber::fixed(1)),
                 PageStatus::NoChecksum(_)
                     | PageStatus::Page(PageIntegrity::Bad | PageIntegrity::WrongPage { .. }, _)
             )
@@ -166,6 +165,19 @@ impl ReadableDatabase {
     /// Returns true if the database should be consistent without recovery.
     pub(crate) fn must_be_consistent(&self) -> bool {
         self.is_clean() && !self.is_unlogged()
+    }
+
+    /// Reads and checks one page.
+    pub(crate) fn check_single_page(&self, number: PageNumber) -> PageStatus {
+        let (offset, len, start) = self.aligned_range(number, 1);
+        let mut buffer = IoBuffer::zeroed(len);
+        match self.file.read_at(offset, &mut buffer, IoReason::Verify) {
+            Err(error) => PageStatus::Unreadable(error.to_string()),
+            Ok(()) => match buffer.get_mut(start..start + self.page_size.bytes()) {
+                Some(page) => self.check_page(page, number),
+                None => PageStatus::Unreadable("short read".to_owned()),
+            },
+        }
     }
 
     /// Checks a page's checksum, number, and flush type. Corrects a single flipped bit in `page`.

@@ -287,7 +287,7 @@ fn check_chunk(
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
             (Ok(()), Some(page)) => database.check_page(page, number),
             // A bad sector must not make the neighbouring pages unreadable, so read each page separately.
-            _ => check_single_page(database, number),
+            _ => database.check_single_page(number),
         };
         match verdict {
             PageStatus::Page(PageIntegrity::Good, _) => good += 1,
@@ -296,16 +296,4 @@ fn check_chunk(
         }
     }
     VerifiedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
-}
-
-pub(crate) fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
-    let (offset, len, start) = database.aligned_range(number, 1);
-    let mut buffer = IoBuffer::zeroed(len);
-    match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
-        Err(error) => PageStatus::Unreadable(error.to_string()),
-        Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
-            Some(page) => database.check_page(page, number),
-            None => PageStatus::Unreadable("short read".to_owned()),
-        },
-    }
 }

@@ -7,9 +7,8 @@
 //!  files before update 7      i16 column per segment, negative = descending
 //! ```
 
-use super::table::TableSchema;
 use crate::key::{DEFAULT_MAX_KEY_LEN, IndexFlags, KeyLimits};
-use crate::record::{ColumnFlags, ColumnId};
+use crate::record::ColumnId;
 use crate::{PageNumber, TreeId};
 
 /// One column of an index key.
@@ -147,13 +146,15 @@ fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     Some(segments.iter().map(segment).collect())
 }
 
-fn encode(segments: impl Iterator<Item = (u8, ColumnId)>, table: &TableSchema) -> Vec<u8> {
+/// `is_of_template` returns whether the table inherits a column from its template.
+fn encode(
+    segments: impl Iterator<Item = (u8, ColumnId)>,
+    is_of_template: &dyn Fn(ColumnId) -> bool,
+) -> Vec<u8> {
     segments
         .flat_map(|(flags, id)| {
-            let column = table.column(id);
-            let of_template = column.is_some_and(|column| column.flags.contains(ColumnFlags::TEMPLATE));
             let [low, high] = id.number().to_le_bytes();
-            [if of_template { flags | TEMPLATE_COLUMN } else { flags }, 0, low, high]
+            [if is_of_template(id) { flags | TEMPLATE_COLUMN } else { flags }, 0, low, high]
         })
         .collect()
 }
@@ -168,9 +169,9 @@ impl KeySegment {
         )
     }
 
-    pub(super) fn encode_all(segments: &[KeySegment], table: &TableSchema) -> Vec<u8> {
+    pub(super) fn encode_all(segments: &[KeySegment], is_of_template: &dyn Fn(ColumnId) -> bool) -> Vec<u8> {
         let flags = |segment: &KeySegment| if segment.descending { DESCENDING } else { 0 };
-        encode(segments.iter().map(|segment| (flags(segment), segment.column)), table)
+        encode(segments.iter().map(|segment| (flags(segment), segment.column)), is_of_template)
     }
 }
 
@@ -183,8 +184,11 @@ impl IndexCondition {
         )
     }
 
-    pub(super) fn encode_all(conditions: &[IndexCondition], table: &TableSchema) -> Vec<u8> {
+    pub(super) fn encode_all(
+        conditions: &[IndexCondition],
+        is_of_template: &dyn Fn(ColumnId) -> bool,
+    ) -> Vec<u8> {
         let flags = |one: &IndexCondition| if one.must_be_null { MUST_BE_NULL } else { 0 };
-        encode(conditions.iter().map(|one| (flags(one), one.column)), table)
+        encode(conditions.iter().map(|one| (flags(one), one.column)), is_of_template)
     }
 }

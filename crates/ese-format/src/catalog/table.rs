@@ -177,16 +177,18 @@ impl TableSchema {
 
     /// Returns the row that describes an index.
     pub fn index_row(&self, index: &Index) -> CatalogRow {
+        let is_of_template =
+            |id| self.column(id).is_some_and(|column| column.flags.contains(ColumnFlags::TEMPLATE));
         let mut row = CatalogRow::new(self.tree, RowKind::Index, index.tree.0, index.root.get(), &index.name);
         row.space = index.density;
         row.flags = index.flags.bits();
         row.pages_or_locale = index.locale.lcid;
         row.map_flags = index.locale.map_flags;
         row.key_most = index.key_most;
-        put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments, self)));
+        put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments, &is_of_template)));
         put(&mut row, extra::SEGMENT_LIMIT, index.segment_limit.map(|limit| limit.to_le_bytes().to_vec()));
-        let conditions =
-            (!index.conditions.is_empty()).then(|| IndexCondition::encode_all(&index.conditions, self));
+        let conditions = (!index.conditions.is_empty())
+            .then(|| IndexCondition::encode_all(&index.conditions, &is_of_template));
         put(&mut row, extra::CONDITIONS, conditions);
         put(&mut row, extra::TUPLE_LIMITS, index.tuple_limits.clone());
         put(&mut row, extra::SORT_VERSION, index.locale.version.clone());

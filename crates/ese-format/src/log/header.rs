@@ -14,7 +14,6 @@ use crate::declare::layout;
 use crate::fields::{self, Fields};
 use crate::layout::{BinaryLayout, Input};
 use crate::log::parameters::EngineParameters;
-use crate::recognise::old_log_version;
 use crate::{Generation, LogPosition, LogTime, Signature};
 
 /// Length of a log segment and of the header, in bytes. ESE: `LOG_SEGMENT_SIZE`.
@@ -114,6 +113,19 @@ pub enum LogHeaderError {
         /// Minor format version.
         minor: u32,
     },
+}
+
+/// Returns the major and minor version of a log, if its format could predate the file type field. The header of such
+/// a log has a sector size of at least 512 bytes and a small major version. Current logs also meet these conditions.
+pub(crate) fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
+    let half = |at: usize| start.get(at..)?.first_chunk().map(|half| u16::from_le_bytes(*half));
+    let word = |at: usize| start.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+    let (sector, header) = (half(8)?, half(10)?);
+    let version = (word(32)?, word(36)?);
+    let plausible = matches!(sector, 512 | 1024 | 2048 | 4096)
+        && (1..=16).contains(&header)
+        && matches!(version, (5..=8, 1000..=9999));
+    plausible.then_some(version)
 }
 
 impl LogHeader {

@@ -22,7 +22,7 @@ use crate::log::header::SEGMENT_BYTES;
 use crate::{LogPosition, LogTime};
 
 /// Offset of the records in a segment.
-pub const RECORDS_AT: usize = 40;
+pub const RECORDS_AT: usize = LogPosition::FIRST_RECORD as usize;
 const POSITION_AT: usize = 8;
 const TIME_AT: usize = 16;
 const WRITE_AT: usize = 24;

@@ -54,7 +54,8 @@ fn files_are_checked_and_dumped() {
     let cell = CellDirectory::new();
     let directory = utf8_free_directory(&cell);
     let mut damaged = samples::read("engine-4k.edb");
-    damaged[20 * 4096..21 * 4096].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);
+    // The root of the catalog.
+    damaged[5 * 4096..6 * 4096].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);
     fs::write(directory.join("ok.edb"), samples::read("all-deleted.edb")).unwrap();
     fs::write(directory.join("damaged.edb"), damaged).unwrap();
     fs::write(directory.join("E00.log"), samples::read(samples::ENGINE_LOG)).unwrap();
@@ -81,8 +82,7 @@ fn an_instance_and_its_backup_are_named() {
     let cell = CellDirectory::with_limits();
     cell.run("out", 0, &["--dir", "d", "--size", "32MiB", "--duration", "1s"]);
     let made =
-        cell.program(&["backup", "--from", "d/log001", "d/Jetstress001001.edb", "--to", "kept"]).output();
-    let made = made.unwrap();
+        cell.program(&["backup", "--from", "d/log001", "--from", "d", "--to", "kept"]).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let directory = utf8_free_directory(&cell);
     for name in ["d", "kept"] {
@@ -92,7 +92,7 @@ fn an_instance_and_its_backup_are_named() {
     let store = ["@/d/log001", "@/d/Jetstress001001.edb"];
     for words in [
         &["maintain", "--json", store[0], store[1]][..],
-        &["backup", "--json", "--from", store[0], store[1], "--to", "@/more"],
+        &["backup", "--json", "--from", store[0], "--from", "@/d", "--to", "@/more"],
         &["restore", "--json", "@/kept", "--to", "@/restored"],
         &["recover", "--json", "--dry-run", store[0], store[1]],
         &["copies", "--json", store[0]],
