@@ -48,7 +48,8 @@ fn with_space(database: Vec<u8>, last: u32) -> MemoryDirectory {
     let mut database = EditableDatabase::new(database);
     own_up_to(&mut database, last);
     let len = (u64::from(last) + 2) * u64::from(database.size.get());
-    MemoryDirectory { zeros: len - database.bytes.len() as u64, ..MemoryDirectory::new(database.bytes) }
+    let zeros = len - database.bytes.len() as u64;
+    MemoryDirectory { zeros, is_sparse: false, ..MemoryDirectory::new(database.bytes) }
 }
 
 /// Returns the number of bytes that a check of all pages of a file of this size in MiB reads, and the peak memory of

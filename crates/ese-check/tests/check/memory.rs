@@ -11,8 +11,10 @@ use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Tran
 pub struct MemoryDirectory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
-    /// Number of zero bytes after the contents, which are a hole.
+    /// Number of zero bytes after the contents.
     pub zeros: u64,
+    /// Whether the zero bytes are a hole.
+    pub is_sparse: bool,
     /// Additional files, for checks of a whole directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
     /// Number of bytes that were read.
@@ -22,7 +24,7 @@ pub struct MemoryDirectory {
 impl MemoryDirectory {
     pub fn new(bytes: Vec<u8>) -> MemoryDirectory {
         let (path, bytes) = (PathBuf::from("database.edb"), Arc::new(Mutex::new(bytes)));
-        MemoryDirectory { path, bytes, zeros: 0, others: Vec::new(), read: Arc::default() }
+        MemoryDirectory { path, bytes, zeros: 0, is_sparse: true, others: Vec::new(), read: Arc::default() }
     }
 
     /// Creates a directory with these log files.
@@ -69,7 +71,7 @@ impl File for MemoryDirectory {
     }
     fn next_data(&self, offset: u64) -> io::Result<u64> {
         let data = self.bytes.lock().unwrap().len() as u64;
-        Ok(if offset < data { offset } else { data + self.zeros })
+        Ok(if offset < data || !self.is_sparse { offset } else { data + self.zeros })
     }
     fn write_at(&self, _: u64, _: &[u8], _: IoReason) -> io::Result<()> {
         unsupported()
@@ -91,8 +93,9 @@ impl Vfs for MemoryDirectory {
         let other = self.others.iter().find(|(name, _)| name == path);
         let bytes =
             other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
-        let (zeros, read) = (self.zeros, self.read.clone());
-        Ok(Arc::new(MemoryDirectory { path: path.to_owned(), bytes, zeros, others: Vec::new(), read }))
+        let MemoryDirectory { zeros, is_sparse, ref read, .. } = *self;
+        let (path, read) = (path.to_owned(), read.clone());
+        Ok(Arc::new(MemoryDirectory { path, bytes, zeros, is_sparse, others: Vec::new(), read }))
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(path == self.path || self.others.iter().any(|(name, _)| name == path))

@@ -137,7 +137,8 @@ mod tests {
         paths.search("/copy");
         assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 1), "/copy/sru.DAT");
         assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 2), "/copy/SRU.dat");
-        assert_eq!(resolve(&paths, "/old/other.edb", 2), "/copy/other.edb");
+        assert_eq!(resolve(&paths, "/old/other.edb", 2), "/copy/SRU.dat");
+        assert_eq!(resolve(&paths, "/old/other.edb", 4), "/copy/other.edb");
         for outside in ["/old/..", r"/old/x\..", "/old/", "..", "/old/a\0b"] {
             assert_eq!(resolve(&paths, outside, 3), "/copy/unnamed.edb", "{outside}");
         }
