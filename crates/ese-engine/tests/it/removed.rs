@@ -136,7 +136,7 @@ fn a_missing_attached_database_stops_recovery_without_loss() {
                     disk.put(path, &another);
                 }
                 let text = match opened(&disk) {
-                    Err(error @ (Error::File { .. } | Error::Attachment { .. })) => error.to_string(),
+                    Err(error @ (Error::File { .. } | Error::Attachment { .. })) => error.full_text(),
                     other => panic!("{:?}", other.err()),
                 };
                 let expected = if replaced {
