@@ -60,7 +60,7 @@ impl ScanOptions {
     /// Checks the settings.
     ///
     /// # Errors
-    /// Returns [`Error::Usage`] if a setting is invalid.
+    /// Returns [`Error::Usage`](crate::Error::Usage) if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         if !BATCH_BYTES.contains(&self.batch_bytes) {
             return Err(UsageError::ReadSize(self.batch_bytes).into());

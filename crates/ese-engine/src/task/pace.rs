@@ -35,7 +35,7 @@ impl MaintenanceThrottle {
     /// Checks the limits.
     ///
     /// # Errors
-    /// Returns [`Error::Usage`] if a limit is invalid.
+    /// Returns [`Error::Usage`](crate::Error::Usage) if a limit is invalid.
     pub fn check(&self) -> Result<()> {
         if self.pause > MAX_PAUSE {
             return Err(UsageError::Pause(self.pause).into());
