@@ -326,7 +326,7 @@ fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
     let error =
         run(&profile(dir.path(), 1), &engine, &mut PhaseRecorder::default(), &Cancellation::default())
             .unwrap_err();
-    assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
+    assert!(error.to_string().starts_with("creating databases: model: write failed"), "{error}");
     // The stored result contains the reason, and the creation can be resumed.
     let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
     let left: RunResult = serde_json::from_str(&text).unwrap();
