@@ -76,9 +76,7 @@ fn render_pages(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     let found: Vec<Value> = text
         .lines()
-        .filter_map(|line| {
-            line.split_once("LOOK ").map(|(_, look)| serde_json::from_str(look).unwrap())
-        })
+        .filter_map(|line| line.split_once("LOOK ").map(|(_, look)| serde_json::from_str(look).unwrap()))
         .collect();
     assert_eq!(found.len(), pages.len(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     found

@@ -331,7 +331,11 @@ fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
     let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
     let left: RunResult = serde_json::from_str(&text).unwrap();
     assert_eq!(left.verdict, Verdict::Incomplete);
-    assert!(left.reason.starts_with("could not run: creating databases: model: write failed"), "{}", left.reason);
+    assert!(
+        left.reason.starts_with("could not run: creating databases: model: write failed"),
+        "{}",
+        left.reason
+    );
     assert!(left.rules.is_empty() && !left.log.is_empty());
     assert!(dir.path().join(crate::plan::CREATION_FILE).exists());
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::tagged::{self, NewEntry, header};
 use super::{
     CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, NO_VARIABLE,
-    Record, RecordError, SKELETON_LEN, variable_index,
+    Record, RecordError, SKELETON_LEN,
 };
 use crate::PageSize;
 use crate::long_value::LongValueId;
@@ -117,7 +117,7 @@ impl<'t> RecordBuilder<'t> {
             ColumnClass::Fixed => self.set_fixed(column, value.as_deref())?,
             ColumnClass::Variable => {
                 self.grow_variable(id);
-                if let Some(slot) = self.variable.get_mut(variable_index(id)) {
+                if let Some(slot) = self.variable.get_mut(id.variable_index()) {
                     *slot = value;
                 }
             }
@@ -266,7 +266,7 @@ impl<'t> RecordBuilder<'t> {
                 self.null_bits.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 0)
                     && id.low_byte() <= self.last_fixed
             }
-            ColumnClass::Variable => self.variable.get(variable_index(id)).is_some_and(Option::is_some),
+            ColumnClass::Variable => self.variable.get(id.variable_index()).is_some_and(Option::is_some),
             ColumnClass::Tagged => {
                 let found = self.tagged.iter().find(|(stored, _)| *stored == column.tagged_id());
                 found.is_some_and(|(_, entry)| entry.header & header::NULL == 0)
@@ -325,7 +325,7 @@ impl<'t> RecordBuilder<'t> {
     }
 
     fn grow_variable(&mut self, id: ColumnId) {
-        for index in self.variable.len()..=variable_index(id) {
+        for index in self.variable.len()..=id.variable_index() {
             let column = self.column(variable_id(index));
             self.variable.push(column.ok().and_then(|column| column.default.as_deref()).map(Cow::Borrowed));
         }

@@ -25,6 +25,11 @@ pub enum ColumnClass {
 }
 
 impl ColumnId {
+    /// Returns the position of a variable column among the variable columns of a record.
+    pub(super) fn variable_index(self) -> usize {
+        usize::from(self.number().saturating_sub(ColumnId::FIRST_VARIABLE.number()))
+    }
+
     /// Last column number in the fixed class.
     pub const LAST_FIXED: ColumnId = ColumnId(127);
     /// First column number in the variable class.

@@ -41,11 +41,6 @@ const SKELETON_LEN: usize = 4;
 /// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
-/// Returns the position of a variable column among the variable columns of a record.
-fn variable_index(id: ColumnId) -> usize {
-    usize::from(id.number().saturating_sub(ColumnId::FIRST_VARIABLE.number()))
-}
-
 /// Error returned when bytes cannot be decoded as a table record, or when values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {

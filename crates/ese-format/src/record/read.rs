@@ -159,7 +159,7 @@ impl<'a> Record<'a> {
         if id > self.last_variable() {
             return Ok(ColumnValue::Absent);
         }
-        let index = super::variable_index(id);
+        let index = id.variable_index();
         let end = self.variable_end(index)?;
         if end & 0x8000 != 0 {
             return Ok(ColumnValue::Null);
