@@ -101,10 +101,10 @@ impl FleetDirectory {
     /// Stores the state of the run durably.
     ///
     /// # Errors
-    /// A directory or the file cannot be written.
+    /// A directory or the file cannot be written, or the path of the directory is not UTF-8.
     pub fn save_state(&self, saved: &CoordinatorState) -> io::Result<()> {
         let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
-        let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
+        let text = jetcell_input::json_pretty(&state)?;
         create_private_directory(&self.directory)?;
         replace_output(&self.state_file(), text)
     }

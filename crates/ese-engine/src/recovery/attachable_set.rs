@@ -1,6 +1,7 @@
 //! Databases that an instance will attach, and their logs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use ese_format::Signature;
@@ -11,9 +12,9 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs, is_unfinished};
 
 use super::recovery_set::{DiscoveredDatabase, RecoverySet, recognise};
-use crate::Result;
 use crate::log::LogNameFormat;
 use crate::storage::check_format;
+use crate::{Error, Result};
 
 impl RecoverySet {
     /// Like [`RecoverySet::find_nearby`], for databases that an instance will attach. Clean databases do not need logs:
@@ -62,8 +63,12 @@ fn logs_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<(Vec<PathBuf>, V
     let directories: BTreeSet<PathBuf> =
         databases.iter().flat_map(|database| log_directories(&database.path)).collect();
     for directory in directories {
-        // Most of the directories do not exist.
-        for path in vfs.list(&directory).unwrap_or_default() {
+        let listed = match vfs.list(&directory) {
+            // Most of the directories do not exist.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+            listed => listed.map_err(|error| Error::io(&directory, &error))?,
+        };
+        for path in listed {
             if matches!(recognise(&**vfs, &path)?, Some((EseFileKind::Log, _))) {
                 all.push(path);
             }

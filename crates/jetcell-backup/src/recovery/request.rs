@@ -37,7 +37,8 @@ pub struct RecoveryRequest {
     pub until: Option<ReplayEnd>,
     /// Whether unfinished transactions are not rolled back. More logs can then be replayed later.
     pub keep_dirty: bool,
-    /// Whether missing and damaged logs are accepted if the databases are consistent without them.
+    /// Whether missing and damaged logs are accepted if the databases are consistent without them, and databases that
+    /// the logs change may be missing.
     pub allow_loss: bool,
     /// Whether the logs are only verified.
     pub dry_run: bool,
@@ -134,7 +135,7 @@ impl RecoveryRequest {
             let first = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
             return Err(RecoveryError::NoDatabase(first));
         }
-        if let Some(logged) = set.missing_database(&verified)
+        if let Some(logged) = set.missing_databases(&verified).next()
             && !self.allow_loss
         {
             return Err(RecoveryError::MissingDatabase(logged.to_string()));

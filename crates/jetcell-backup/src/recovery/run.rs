@@ -36,7 +36,7 @@ impl RecoveryRequest {
             return Err(RecoveryError::TruncatesLog);
         }
         let prepared = self.prepare(vfs)?;
-        let missing = prepared.set.missing_database(&prepared.verified).map(|logged| IgnoredFile {
+        let missing = prepared.set.missing_databases(&prepared.verified).map(|logged| IgnoredFile {
             path: logged.into(),
             why: "the logs change this database, but it is not among the files".to_string(),
         });

@@ -253,11 +253,11 @@ impl RecoverySet {
         Ok(found)
     }
 
-    /// Returns the path in the log of a database that the logs change without creating it, and that is not among the
-    /// files.
-    pub fn missing_database<'a>(&self, logs: &'a VerifiedLogs) -> Option<&'a str> {
+    /// Returns the paths in the log of databases that the logs change without creating them, and that are not among
+    /// the files.
+    pub fn missing_databases<'a>(&'a self, logs: &'a VerifiedLogs) -> impl Iterator<Item = &'a str> {
         let is_there = |signature| self.signatures.contains(signature) || logs.created.contains(signature);
-        logs.attached.iter().find(|(signature, _)| !is_there(signature)).map(|(_, path)| path.as_str())
+        logs.attached.iter().filter(move |(signature, _)| !is_there(signature)).map(|(_, path)| path.as_str())
     }
 
     /// Returns the first position at which records may be later than `time`, or the end of the log if all records are
