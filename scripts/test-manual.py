@@ -6,11 +6,11 @@
 Blocks: in each page, every block that begins with ```sh runnable is run by bash, in order, in one empty directory for each page.
 
 Examples: every example of every `--help` is run in the directory that scripts/manual-examples.toml prepares for its command. An example
-that cannot be run here (it needs a device, another host, hours) is listed there with the reason; its options are checked by
-`--help`. Every other example is run.
+that cannot be run here (it needs a device, another host, hours) is listed there with the reason. Every other example is run. First, the
+options of all examples are parsed.
 
-The short form (`--quick`), which test.sh runs, leaves out the pages and commands that the file marks as long, but checks the options of
-their examples. It begins no block or example after 60 s. Its last line says how many it left to the long form.
+The short form (`--quick`), which test.sh runs, leaves out the pages and commands that the file marks as long, and begins no block or
+example after 60 s. Its last line says how many it left to the long form.
 
 Exit code: 0 all succeeded, 1 some failed, 2 could not run.
 """
@@ -88,7 +88,7 @@ class TaskResult:
 
     def __init__(self):
         self.passed = 0
-        # Examples that cannot run here, with the reasons. Their options were checked.
+        # Examples that cannot run here, with the reasons.
         self.not_run = []
         # Number of blocks and examples that the short form leaves out.
         self.left = 0
@@ -146,6 +146,17 @@ def commands_in(example):
     return [words[words.index("jetcell") :] for words in calls if "jetcell" in words]
 
 
+def parse_failure(program, example):
+    """Why an example cannot be typed as it is printed, or None. The options that stand before --help are parsed."""
+    if "  " in example:
+        return "cannot be copied to a shell: its explanation belongs on the next line"
+    for words in commands_in(example):
+        process = subprocess.run([program, *words[1:], "--help"], capture_output=True, text=True)
+        if process.returncode != 0:
+            return process.stderr.strip()
+    return None
+
+
 class Examples:
     """The examples of one command, and how manual-examples.toml prepares and changes them."""
 
@@ -170,7 +181,7 @@ class Examples:
             script = re.sub(expression, lambda _, text=replacement: text, script, count=0 if expression != "$" else 1)
         return script
 
-    def run(self, program, variables, is_over, only_parse):
+    def run(self, program, variables, is_over):
         """Runs the examples, until the time is over."""
         result, failures = TaskResult(), []
         prepare = exports(variables) + self.setup
@@ -179,17 +190,11 @@ class Examples:
             directory = base / "d"
             for example in self.found:
                 try:
-                    if "  " in example:
-                        raise Failure("cannot be copied to a shell: its explanation belongs on the next line")
-                    reason = self.section.get("not_run", {}).get(self.matching("not_run", example))
-                    is_left = not reason and (only_parse or is_over())
-                    if reason or is_left:
-                        result.left += is_left
-                        if reason:
-                            result.not_run.append((example, reason))
-                        # The options that stand before --help are parsed.
-                        for words in [] if is_over() else commands_in(example):
-                            run_script(shlex.join([*words, "--help"]), base, program)
+                    if start := self.matching("not_run", example):
+                        result.not_run.append((example, self.section["not_run"][start]))
+                        continue
+                    if is_over():
+                        result.left += 1
                         continue
                     if is_fresh or not directory.exists():
                         shutil.rmtree(directory, ignore_errors=True)
@@ -279,6 +284,8 @@ def main():
     failures = list(unused(found, sections, pages["long"]))
     for failure in failures:
         print(f"FAILED {failure}")
+    # Names of pages and commands, and the examples of all commands.
+    known, texts = set(), []
     tasks, skipped, left = [], [], 0
 
     def is_over():
@@ -291,6 +298,7 @@ def main():
             blocks = runnable_blocks(page)
             if not blocks or options.only and name not in options.only:
                 continue
+            known.add(name)
             if options.quick and name in pages["long"]:
                 left += len(blocks)
                 continue
@@ -298,13 +306,17 @@ def main():
         for command, of in found:
             if not of or options.only and command not in options.only:
                 continue
+            known.add(command)
             section = sections.get(command, {})
             section = sections.get(section.get("like"), section)
-            only_parse = options.quick and section.get("long", False)
+            texts += [(command, example) for example in of]
+            if options.quick and section.get("long", False):
+                left += sum(Examples(command, of, section, every).matching("not_run", example) is None for example in of)
+                continue
             lacks = [("tools", f"{tool} is missing") for tool in missing_tools(section, of)]
             if section.get("corpus") and not corpus.is_dir():
                 lacks.append(("corpus", "the corpus of real files is missing"))
-            if lacks and not only_parse:
+            if lacks:
                 need, reason = lacks[0]
                 if is_required(need):
                     failures.append(f"{command}: {reason}, and JETCELL_REQUIRE_{need.upper()} is set")
@@ -312,11 +324,16 @@ def main():
                 skipped.append((need, command, reason))
                 continue
             of = Examples(command, of, section, every)
-            tasks.append((command, lambda of=of, only_parse=only_parse: of.run(program, variables, is_over, only_parse)))
-        known = {name for name, _ in tasks} | {name for _, name, _ in skipped}
-        if unknown := sorted(set(options.only) - known - set(pages["long"])):
+            tasks.append((command, lambda of=of: of.run(program, variables, is_over)))
+        if unknown := sorted(set(options.only) - known):
             print(f"no page with commands and no command with examples: {', '.join(unknown)}", file=sys.stderr)
             return 2
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            reasons = pool.map(lambda text: parse_failure(program, text[1]), texts)
+            found_wrong = [f"{command}: {example}: {why}" for (command, example), why in zip(texts, reasons) if why]
+        for failure in found_wrong:
+            print(f"FAILED {failure}")
+        failures += found_wrong
         if any(not name.endswith(".md") for name, _ in tasks):
             run_script(exports(variables) + fixtures["setup"], directory, program)
         failures += run_tasks(tasks, options, left)
