@@ -63,7 +63,7 @@ pub struct FleetRunArgs {
     #[command(flatten)]
     connection: ConnectionOptions,
     /// Address on which to start a server if --nats is not specified
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address, default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
     listen: SocketAddr,
     /// Certificate for the server that this command starts
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "nats")]

@@ -13,6 +13,7 @@ use super::array_operation::ArrayStartArgs;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::array_environment::array_environment;
+use crate::shared::listen_address::listen_address;
 
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
@@ -41,7 +42,7 @@ pub struct RaidServeArgs {
     start: ArrayStartArgs,
     /// Listen on TCP at this address and port instead of a Unix socket; port 0 selects any free port. The standard
     /// NBD port is 10809
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address, conflicts_with = "socket")]
     listen: Option<SocketAddr>,
     /// Listen on this Unix socket instead of nbd.sock in the array's directory
     #[arg(long, value_name = "FILE")]
