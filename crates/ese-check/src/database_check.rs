@@ -38,8 +38,6 @@ pub struct CheckReport {
     pub page_size: u32,
     /// Whether the database was shut down cleanly.
     pub clean: bool,
-    /// State stored in the header, such as `DirtyShutdown`.
-    pub state: String,
     /// Number of pages in the file.
     pub file_pages: u32,
     /// Last page that the database owns.
@@ -175,7 +173,6 @@ pub(crate) fn examine_database(
         path: path.to_owned(),
         page_size: database.page_size.get(),
         clean: database.header.state == DatabaseState::CleanShutdown,
-        state: format!("{:?}", database.header.state),
         file_pages: database.file_pages,
         last_owned_page: last_owned,
         temporary,
