@@ -3,24 +3,26 @@
 use std::path::Path;
 use std::time::Duration;
 
+use jetcell_backup::{BackupError, BackupList, CompleteBackup};
 use jetcell_input::json_path;
 use jetcell_input::time::format_in_two_units;
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
-use crate::commands::backup::backup_list::{CompleteBackup, find_backups};
 use crate::console;
-use crate::outcome::{CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
 /// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
 /// than `most`.
 pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) -> CommandResult {
     let vfs = vfs()?;
-    let backups = find_backups(&vfs, directory)?;
-    let good = |found: &&CompleteBackup| backups.is_complete(found);
-    // A backup contains everything that was committed before it began.
-    let last = backups.complete.iter().filter(good).max_by_key(|found| found.manifest.began_unix_ms);
+    let backups = BackupList::find(&*vfs, directory)?;
+    let why = |error: &Option<BackupError>| match error {
+        Some(error) => CommandError::from(error.clone()).full_text(),
+        None => "interrupted and incomplete".to_string(),
+    };
+    let last = backups.last_good();
     let now = vfs.clock().unix_ms();
     let age = |found: &CompleteBackup| {
         Duration::from_millis(now.saturating_sub(found.manifest.began_unix_ms).max(0) as u64)
@@ -38,14 +40,14 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
                 "age_seconds": last.map(|last| age(last).as_secs()),
                 "max_age_seconds": most.map(|most| most.0.as_secs()),
                 "in_time": in_time,
-                "unusable": backups.unusable.iter().map(|(path, why)| json!({ "path": json_path(path), "why": why })).collect::<Vec<_>>(),
+                "unusable": backups.unusable.iter().map(|(path, error)| json!({ "path": json_path(path), "why": why(error) })).collect::<Vec<_>>(),
             })
         )
     } else {
         let mut lines: Vec<String> = backups
             .unusable
             .iter()
-            .map(|(path, why)| format!("not usable: {}: {why}", path.display()))
+            .map(|(path, error)| format!("not usable: {}: {}", path.display(), why(error)))
             .collect();
         lines.push(match last {
             None => format!("no good backup in {}", directory.display()),
