@@ -148,6 +148,11 @@ pub struct LostHistory {
 }
 
 impl CopyState {
+    /// Returns true unless the copy is unfit to follow its active side.
+    pub fn is_fit(&self) -> bool {
+        !matches!(self.phase, CopyPhase::Unfit { .. })
+    }
+
     /// Reads the state file of a copy. Returns `None` if the directory is not a copy.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<CopyState>> {
         let path = directory.join(COPY_FILE);
