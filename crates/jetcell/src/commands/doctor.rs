@@ -40,7 +40,7 @@ impl DoctorArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let report = ReadinessReport::examine(&self.directories)?;
-        console::print_result(self.json, || json(&report), || text(&report));
+        console::print_serialized(self.json, || json(&report), || text(&report))?;
         Ok(if report.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }

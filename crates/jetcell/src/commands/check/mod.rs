@@ -166,7 +166,7 @@ impl CheckArgs {
         if nothing && skipped.is_empty() {
             return Err(nothing_to_check(paths.len()));
         }
-        output.finish(&sets, &skipped);
+        output.finish(&sets, &skipped)?;
         if cancel.is_cancelled() {
             return match resume {
                 Some(page) if paths.len() == 1 => {

@@ -37,7 +37,7 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandRe
         ComparisonFormat::Html => ComparisonOutput::File(drives_html(&summary)),
         ComparisonFormat::Markdown => ComparisonOutput::File(drives_markdown(&summary)),
         ComparisonFormat::Csv => ComparisonOutput::File(drives_csv(&summary)),
-        ComparisonFormat::Json => ComparisonOutput::File(json(&summary)),
+        ComparisonFormat::Json => ComparisonOutput::File(json(&summary)?),
     })
 }
 

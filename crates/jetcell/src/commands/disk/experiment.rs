@@ -92,7 +92,7 @@ impl FragmentationExperimentArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let found = self.experiment()?;
-        console::print_result(self.json, || json(&found), || experiment_text(&found, console::width()));
+        console::print_serialized(self.json, || json(&found), || experiment_text(&found, console::width()))?;
         Ok(CommandOutcome::Good)
     }
 
@@ -146,7 +146,7 @@ impl FragmentationExperimentArgs {
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
         comparison.complete_directories(Vec::new(), &LocalSystem);
         let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
-        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))?;
+        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found)?)?;
         Ok(found)
     }
 

@@ -73,7 +73,7 @@ impl ShowFragmentationArgs {
     pub fn run(self) -> CommandResult {
         let found = self.examine()?;
         let text = || fragmentation_text(&found.files, &found.expected, console::width());
-        console::print_result(self.json, || json(&found), text);
+        console::print_serialized(self.json, || json(&found), text)?;
         Ok(CommandOutcome::Good)
     }
 
@@ -112,7 +112,7 @@ impl ShowFragmentationArgs {
         if let Some(output) = &self.output {
             let html = fragmentation_html(&found.files, &found.expected);
             let markdown = fragmentation_markdown(&found.files, &found.expected);
-            store(output, &html, &markdown, &json(&found))?;
+            store(output, &html, &markdown, &json(&found)?)?;
         }
         Ok(found)
     }

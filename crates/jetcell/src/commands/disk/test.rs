@@ -188,7 +188,11 @@ impl MeasurementOptions {
     /// Measures the targets and reports the result.
     pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult {
         let result = self.test(targets, open)?;
-        console::print_result(self.json, || json(&result), || drive_test_text(&result, console::width()));
+        console::print_serialized(
+            self.json,
+            || json(&result),
+            || drive_test_text(&result, console::width()),
+        )?;
         Ok(if result.has_mismatches() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
@@ -259,7 +263,7 @@ impl MeasurementOptions {
         }
         let result = result?;
         if let Some(output) = &self.output {
-            store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result))?;
+            store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result)?)?;
         }
         Ok(result)
     }

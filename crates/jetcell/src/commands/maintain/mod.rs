@@ -192,11 +192,11 @@ impl MaintainArgs {
             MaintenanceReport::Copy(directory, scan) => {
                 let complete = !stop.is_cancelled();
                 let databases = || scan_json(&directory, &scan);
-                console::print_result(
+                console::print_serialized(
                     self.json,
                     || result_json(&request, complete, databases()),
                     || output::copy_as_text(&directory, &scan),
-                );
+                )?;
                 let is_sound = scan.databases.iter().all(|database| database.bad == 0);
                 Ok(if complete && is_sound { CommandOutcome::Good } else { CommandOutcome::Findings })
             }
@@ -208,7 +208,7 @@ impl MaintainArgs {
                     results.iter().for_each(|result| text.append(output::as_text(result)));
                     text
                 };
-                console::print_result(self.json, || result_json(&request, complete, databases()), text);
+                console::print_serialized(self.json, || result_json(&request, complete, databases()), text)?;
                 closed?;
                 Ok(if results.iter().any(|result| result.failure.is_some()) {
                     CommandOutcome::CouldNotRun
@@ -222,7 +222,11 @@ impl MaintainArgs {
     }
 }
 
-fn result_json(request: &MaintenanceRequest, complete: bool, databases: Vec<Value>) -> String {
+fn result_json(
+    request: &MaintenanceRequest,
+    complete: bool,
+    databases: Vec<Value>,
+) -> serde_json::Result<String> {
     json_with_evidence(json!({ "complete": complete, "databases": databases }), &request.paths)
 }
 

@@ -115,7 +115,7 @@ impl CompareFilesystemsArgs {
     pub fn run(self) -> CommandResult {
         if let Some(result) = self.test()? {
             let text = || filesystems_text(&result, console::width());
-            console::print_result(self.json, || json(&result), text);
+            console::print_serialized(self.json, || json(&result), text)?;
         }
         Ok(CommandOutcome::Good)
     }
@@ -139,7 +139,7 @@ impl CompareFilesystemsArgs {
             if self.signs_of_change {
                 result = result.with_signs_of_change();
             }
-            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))?;
+            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result)?)?;
             Ok(result)
         });
         let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
