@@ -347,6 +347,10 @@ impl CopyError {
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         let advice = match self {
             CopyError::Engine(error) => return error.advice(),
+            // Copies use backups only for seeding.
+            CopyError::Backup(BackupError::Stopped) => {
+                "the copied data is retained, and the same command continues the seeding"
+            }
             CopyError::Backup(error) => return error.advice(),
             CopyError::Refused { reason, .. } => return reason.advice(),
             CopyError::NotRegistered { error, .. }
