@@ -225,7 +225,7 @@ impl FileSet<'_> {
             }
         };
         let mut report = FileReport::new(path, EseFileKind::Database);
-        let state = if checked.temporary { FileState::Temporary } else { FileState::Database(header.state) };
+        let state = if checked.temporary { FileState::Temporary } else { FileState::Database(checked.state) };
         report.state = Some(state);
         report.page_size = Some(checked.page_size);
         report.version =
@@ -241,7 +241,7 @@ impl FileSet<'_> {
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
         if !checked.clean && !checked.temporary {
             let needs = self.required_logs(path, &header);
-            report_dirty(path, header.state, &needs, &mut findings);
+            report_dirty(path, checked.state, &needs, &mut findings);
             report.needs_logs = Some(needs);
         }
         self.report_foreign_logs(path, header.log_signature, &mut findings);
