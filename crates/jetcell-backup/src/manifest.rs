@@ -282,7 +282,7 @@ impl BackupManifest {
             return Err(BackupRefusal::ReservedName(name.clone()).into());
         }
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(MANIFEST_FILE), &format!("{text}\n"))
+        text_file::write(vfs, &directory.join(MANIFEST_FILE), &text)
     }
 
     /// Returns all files of the backup.

@@ -121,22 +121,15 @@ impl fmt::Display for RecoveryState {
 pub enum RecoveryPhase {
     /// A replay on an overlay, which leaves the files unchanged.
     Trial,
-    /// The replay of one of several logs.
-    Replay {
-        /// Generation of the log.
-        generation: u32,
-        /// Number of the log, starting at 1.
-        number: usize,
-        /// Number of logs.
-        logs: usize,
-    },
+    /// The replay of a log: its generation, its number starting at 1, and the number of logs.
+    Replay(u32, usize, usize),
 }
 
 impl fmt::Display for RecoveryPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecoveryPhase::Trial => f.write_str("running a trial recovery without changes"),
-            RecoveryPhase::Replay { generation, number, logs } => {
+            RecoveryPhase::Replay(generation, number, logs) => {
                 write!(f, "replaying generation {generation:X} ({number} of {logs})")
             }
         }

@@ -133,7 +133,7 @@ impl PlannedReplay<'_> {
         let mut replayer = Replayer::open(options, first)?;
         let logs = work.logs.len();
         for (number, (generation, path)) in (1..).zip(&work.logs) {
-            (self.progress)(RecoveryPhase::Replay { generation: generation.0, number, logs });
+            (self.progress)(RecoveryPhase::Replay(generation.0, number, logs));
             if number == logs {
                 replayer.replay_until(path, *until)?;
             } else {

@@ -5,11 +5,6 @@ use std::path::Path;
 use jetcell_host::Evidence;
 use serde::Serialize;
 
-/// Formats a result as JSON with a line end.
-pub fn json(result: &impl Serialize) -> serde_json::Result<String> {
-    Ok(jetcell_input::json_pretty(result)? + "\n")
-}
-
 /// A result, and the evidence in the same fields as in the result of a test.
 #[derive(Serialize)]
 struct ResultWithEvidence<T> {

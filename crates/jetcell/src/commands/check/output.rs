@@ -70,9 +70,9 @@ struct JsonCheckLine<'a, T> {
     evidence: Option<&'a Evidence>,
 }
 
-/// Prints lines. Line ends within a line are escaped.
-fn write_out(lines: &[String]) {
-    console::print_wrapped(printable_rows(lines) + "\n");
+/// Prints a line. Line ends within it are escaped.
+fn write_out(line: &str) {
+    console::print_wrapped(printable_rows([line]) + "\n");
 }
 
 /// Renders a finding. Its severity is coloured.
@@ -153,7 +153,7 @@ impl CheckOutput for TextCheckOutput {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let more = std::mem::take(&mut state.listed_findings).saturating_sub(MAX_LISTED_FINDINGS);
         if more > 0 {
-            write_out(&[format!("{}: {more} more findings; --json lists all", report.path.display())]);
+            write_out(&format!("{}: {more} more findings; --json lists all", report.path.display()));
         }
         state.reports.push(FileReport { findings: Vec::new(), ..report });
     }
@@ -167,13 +167,13 @@ impl CheckOutput for TextCheckOutput {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
         if any {
-            write_out(&[String::new()]);
+            write_out("");
         }
         let (table, notes) = summary(&state.reports, sets, self.structure);
         if !table.rows.is_empty() {
             console::print_wrapped(flush_table_text(&table));
         }
-        notes.into_iter().for_each(|note| write_out(&[note]));
+        notes.iter().for_each(|note| write_out(note));
         for error in skipped {
             error.print();
         }

@@ -108,7 +108,7 @@ impl CompareArgs {
             ComparisonFormat::Html => ComparisonOutput::File(comparison::html(&comparison)),
             ComparisonFormat::Markdown => ComparisonOutput::File(comparison::markdown(&comparison)),
             ComparisonFormat::Csv => ComparisonOutput::File(comparison::csv(&comparison)),
-            ComparisonFormat::Json => ComparisonOutput::File(comparison::json(&comparison)),
+            ComparisonFormat::Json => ComparisonOutput::File(comparison::json(&comparison)?),
         };
         self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);

@@ -84,16 +84,16 @@ impl CopiesArgs {
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
-        if self.json {
+        let as_json = || {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-            console::print_json(&format!("{}\n", json!({ "path": json_path(directory), "copies": copies })));
-        } else {
-            let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
-            if lines.is_empty() {
-                lines.push(format!("{}: no copies are registered", directory.display()));
-            }
-            console::print_wrapped(printable_rows(&lines) + "\n");
-        }
+            json!({ "path": json_path(directory), "copies": copies })
+        };
+        let as_text = || {
+            let lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
+            let none = || format!("{}: no copies are registered", directory.display());
+            printable_rows(if lines.is_empty() { vec![none()] } else { lines })
+        };
+        console::print_result(self.json, as_json, as_text);
         Ok(outcome(copies.iter().all(RegisteredCopy::is_fit)))
     }
 }

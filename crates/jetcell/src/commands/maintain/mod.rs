@@ -12,7 +12,7 @@ use ese_engine::{
     DefragKind, DefragOptions, EventProfile, MaintenanceThrottle, MaintenanceWindow, ScanOptions,
 };
 use jetcell_copies::ScannedDatabase;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
+use jetcell_host::{ProgressReport, cancelled_by_signals, completed_share};
 use jetcell_input::quantity::ByteRate;
 use jetcell_report::StyledText;
 use jetcell_workload::maintenance::{
@@ -183,8 +183,7 @@ impl MaintainArgs {
             event_profile: self.event_profile,
             paths: self.paths,
         };
-        let stop = Cancellation::default();
-        cancel_on_signals(&stop)?;
+        let stop = cancelled_by_signals()?;
         let mut line = ProgressReport::new(Duration::MAX);
         let report = request.run(&vfs()?, &stop, &mut |progress| show_progress(&mut line, progress));
         drop(line);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array_service::{ServeOptions, ServedDevice};
-use jetcell_host::{Cancellation, cancel_on_signals};
+use jetcell_host::cancelled_by_signals;
 use jetcell_input::number::human_bytes;
 use serde_json::json;
 
@@ -63,8 +63,7 @@ pub struct RaidServeArgs {
 
 impl RaidServeArgs {
     pub fn serve(self) -> CommandResult {
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let options = ServeOptions {
             start: self.start.options(),
             listen: self.listen,

@@ -14,7 +14,8 @@ use jetcell_durability::{
     Witness, WitnessListener, WitnessLocation, WriteError, WriterOutcome, verify, write,
 };
 use jetcell_host::machine::DirectoryStorage;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
+use jetcell_host::{Cancellation, ProgressReport, cancelled_by_signals};
+use jetcell_input::json_pretty;
 use jetcell_report::{durability_html, durability_markdown, durability_text};
 use jetcell_vfs::{open_input, parent_directory};
 use jetcell_workload::units::TimeSpan;
@@ -23,7 +24,6 @@ use self::storage::DurabilityTarget;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::listen_address::listen_address;
 use crate::shared::result_directory::store;
 
@@ -148,8 +148,7 @@ impl DurabilityTestArgs {
             require_empty(directory, "test")?;
         }
         self.check_witness_location(&tested, witness)?;
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let written = tested.with_storage(|storage| {
             tested.check_free_space(&*storage.direct)?;
             self.write_until_stopped(&tested, witness, storage, &cancel)
@@ -242,8 +241,7 @@ impl DurabilityTestArgs {
             CommandError::new(format_args!("{address}: the witness cannot listen ({error})"))
                 .advise("specify a port, or an ADDRESS:PORT of this machine")
         })?;
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let mut kept =
             FileWitness::create(journal).context(journal.display()).advise("specify a new file")?;
         let at = listener.address().context(address)?;
@@ -258,9 +256,7 @@ impl DurabilityTestArgs {
     }
 
     fn verify(&self, directory: &Path, path: &Path) -> CommandResult {
-        if let Some(output) = &self.output {
-            require_empty(output, "verdict")?;
-        }
+        require_empty(self.output.as_deref(), "verdict")?;
         let tested = DurabilityTarget::detect(directory)?;
         let input = open_input(path).context(path.display())?;
         let journal = Journal::read(BufReader::new(input)).context(path.display())?;
@@ -280,10 +276,10 @@ impl DurabilityTestArgs {
             verify(&*storage.direct, tested.directory(), &journal).context(directory.display())
         })?;
         if let Some(output) = &self.output {
-            store(output, &durability_html(&found), &durability_markdown(&found), &json(&found)?)?;
+            store(output, &durability_html(&found), &durability_markdown(&found), &json_pretty(&found)?)?;
         }
         let text = || durability_text(&found, console::width());
-        console::print_serialized(self.json, || json(&found), text)?;
+        console::print_serialized(self.json, || json_pretty(&found), text)?;
         Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }
