@@ -212,8 +212,7 @@ impl CopyState {
 
     /// Writes the state file and makes it durable.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        Ok(text_file::write(vfs, &directory.join(COPY_FILE), &text)?)
+        Ok(text_file::write_json(vfs, &directory.join(COPY_FILE), self)?)
     }
 
     /// Creates the state of a new copy of a log stream. The copy does not have any databases yet.
