@@ -40,7 +40,7 @@ impl DoctorArgs {
     pub fn run(self) -> CommandResult {
         let report = ReadinessReport::examine(&self.directories)?;
         console::print_serialized(self.json, || json_pretty(&report), || text(&report))?;
-        Ok(if report.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(report.changes == 0))
     }
 }
 

@@ -100,11 +100,7 @@ impl RestoreArgs {
             || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
             || self.as_text(&restored, began.elapsed().as_secs_f64()),
         )?;
-        Ok(if restored.skipped_databases.is_empty() {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Findings
-        })
+        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty()))
     }
 
     fn as_json(&self, restored: &RestoreResult) -> serde_json::Value {

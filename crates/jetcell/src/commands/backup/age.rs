@@ -65,5 +65,5 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
         printable_rows(&lines)
     };
     console::print_result(json, as_json, as_text);
-    Ok(if in_time { CommandOutcome::Good } else { CommandOutcome::Findings })
+    Ok(CommandOutcome::good_if(in_time))
 }

@@ -70,7 +70,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
         || as_text(directory, &verified),
     )?;
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
-    Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
+    Ok(CommandOutcome::good_if(verified.problems.is_empty() && usable))
 }
 
 fn as_json(directory: &Path, verified: &BackupVerification) -> serde_json::Value {

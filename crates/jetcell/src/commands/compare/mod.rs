@@ -112,7 +112,7 @@ impl CompareArgs {
         };
         self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
-        Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(all_passed))
     }
 
     fn write_output(&self, output: ComparisonOutput) -> CommandResult<()> {

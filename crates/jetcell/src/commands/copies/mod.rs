@@ -80,7 +80,7 @@ impl CopiesArgs {
         let (vfs, copies) = match CopiesSide::detect(&places, directory)? {
             CopiesSide::Copy(state) => {
                 show_copy(places.vfs(), directory, &state, self.json);
-                return Ok(outcome(state.is_fit()));
+                return Ok(CommandOutcome::good_if(state.is_fit()));
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
@@ -94,7 +94,7 @@ impl CopiesArgs {
             printable_rows(if lines.is_empty() { vec![none()] } else { lines })
         };
         console::print_result(self.json, as_json, as_text);
-        Ok(outcome(copies.iter().all(RegisteredCopy::is_fit)))
+        Ok(CommandOutcome::good_if(copies.iter().all(RegisteredCopy::is_fit)))
     }
 }
 
@@ -112,8 +112,9 @@ impl CopiesSide {
     }
 }
 
-fn outcome(good: bool) -> CommandOutcome {
-    if good { CommandOutcome::Good } else { CommandOutcome::Findings }
+/// Returns the number of seconds since a time in milliseconds since 1970 UTC.
+pub fn seconds_since(unix_ms: i64) -> u64 {
+    RealClock::new().unix_ms().saturating_sub(unix_ms).max(0) as u64 / 1000
 }
 
 /// Formats a time for display.
@@ -171,7 +172,7 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     }
     lines.push(format!("  active side: {}", state.source));
     if let Some(active) = state.active {
-        let ago = RealClock::new().unix_ms().saturating_sub(active.at_unix_ms).max(0) / 1000;
+        let ago = seconds_since(active.at_unix_ms);
         lines.push(format!(
             "  last closed generation there: {:X} (hexadecimal), as of {ago} s ago",
             active.closed

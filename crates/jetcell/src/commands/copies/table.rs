@@ -12,7 +12,7 @@ use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};
 use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
-use super::{CopiesSide, copy_json, registered_json};
+use super::{CopiesSide, copy_json, registered_json, seconds_since};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::remote::CommandFileSystems;
@@ -97,8 +97,7 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
                 if let Some(state) = state {
                     return row(host, place, figures(state));
                 }
-                let ago =
-                    RealClock::new().unix_ms().saturating_sub(registration.contact_unix_ms).max(0) / 1000;
+                let ago = seconds_since(registration.contact_unix_ms);
                 let waits =
                     registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
                 row(host, place, vec![format!("last contact {ago} s ago{waits}").into()])

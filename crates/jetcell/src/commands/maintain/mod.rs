@@ -197,7 +197,7 @@ impl MaintainArgs {
                     || output::copy_as_text(&directory, &scan),
                 )?;
                 let is_sound = scan.databases.iter().all(|database| database.bad == 0);
-                Ok(if complete && is_sound { CommandOutcome::Good } else { CommandOutcome::Findings })
+                Ok(CommandOutcome::good_if(complete && is_sound))
             }
             MaintenanceReport::Instance(results, closed) => {
                 let complete = results.iter().all(|result| result.is_complete);
@@ -211,10 +211,10 @@ impl MaintainArgs {
                 closed?;
                 Ok(if results.iter().any(|result| result.failure.is_some()) {
                     CommandOutcome::CouldNotRun
-                } else if complete && results.iter().all(DatabaseMaintenanceResult::is_sound) {
-                    CommandOutcome::Good
                 } else {
-                    CommandOutcome::Findings
+                    CommandOutcome::good_if(
+                        complete && results.iter().all(DatabaseMaintenanceResult::is_sound),
+                    )
                 })
             }
         }

@@ -83,7 +83,7 @@ impl ArrayOperationArgs {
             || operation_output::json(&performed.result),
             || operation_output::text(&performed, name),
         );
-        Ok(if performed.result.is_good() { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(performed.result.is_good()))
     }
 }
 

@@ -135,6 +135,6 @@ impl ReportArgs {
             },
         }
         let passed = stored.iter().all(|run| run.result.verdict == Verdict::Pass);
-        Ok(if passed { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(passed))
     }
 }

@@ -280,7 +280,7 @@ impl DurabilityTestArgs {
         }
         let text = || durability_text(&found, console::width());
         console::print_serialized(self.json, || json_pretty(&found), text)?;
-        Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(found.is_passed()))
     }
 }
 
