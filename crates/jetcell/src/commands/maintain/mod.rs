@@ -209,13 +209,11 @@ impl MaintainArgs {
                 };
                 console::print_serialized(self.json, || result_json(&request, complete, databases()), text)?;
                 closed?;
-                Ok(if results.iter().any(|result| result.failure.is_some()) {
-                    CommandOutcome::CouldNotRun
-                } else {
-                    CommandOutcome::good_if(
-                        complete && results.iter().all(DatabaseMaintenanceResult::is_sound),
-                    )
-                })
+                if results.iter().any(|result| result.failure.is_some()) {
+                    return Ok(CommandOutcome::CouldNotRun);
+                }
+                let is_sound = results.iter().all(DatabaseMaintenanceResult::is_sound);
+                Ok(CommandOutcome::good_if(complete && is_sound))
             }
         }
     }
