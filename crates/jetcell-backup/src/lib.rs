@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod backup_directory;
+mod backup_list;
 mod backup_type;
 mod bad_page;
 mod chain;
@@ -48,6 +49,7 @@ mod verify;
 
 pub use jetcell_host::Cancellation;
 
+pub use crate::backup_list::{BackupList, CompleteBackup};
 pub use crate::backup_type::BackupType;
 pub use crate::bad_page::StoredBadPage;
 pub use crate::chain::BackupChain;
@@ -58,9 +60,9 @@ pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
 pub use crate::recovery::{
-    IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport,
-    RecoveryRequest, RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use,
-    log_directory,
+    IgnoredFile, IgnoredFileReason, LossReason, LostGenerations, OpenEventsFn, RecoveredDatabase,
+    RecoveryError, RecoveryPhase, RecoveryReport, RecoveryRequest, RecoveryState, RecoveryTarget, ReplayEnd,
+    ReplayedGenerations, ReplayedPages, check_not_in_use, log_directory,
 };
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};

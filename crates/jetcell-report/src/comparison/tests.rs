@@ -201,7 +201,7 @@ fn insignificant_differences_are_marked_in_every_format() {
     assert!(markdown(&comparison).contains("(+1.0)"));
     assert!(csv(&comparison).lines().any(|line| line.starts_with("Transactional I/O,1/s,higher,b,288.8")
         && line.ends_with("no difference shown")));
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
     let value = &json["metrics"][0]["values"][1];
     assert_eq!(value["finding"], "no difference shown");
     assert!((value["difference_percent"].as_f64().unwrap() - 1.0).abs() < 1e-9);
@@ -278,7 +278,7 @@ fn every_format_shows_the_doubts_about_a_run() {
     ] {
         assert!(shown.contains(verdict) && shown.contains(warning), "{shown}");
     }
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
     assert_eq!(
         (json["runs"][0]["doubts"].as_array().unwrap().len(), &json["runs"][1]["doubts"][1]),
         (0, &"the load was not steady".into())

@@ -16,6 +16,7 @@ use ese_check::{
     Cancellation, CheckOptions, CheckPhase, Finding, FindingKind, Severity, check_database, check_logs,
     max_check_memory,
 };
+use ese_format::header::DatabaseState;
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
@@ -240,7 +241,7 @@ fn verify_database(
         Err(error) => return unreadable(path, &error),
     };
     if !report.clean && everything {
-        report.findings.insert(0, not_shut_down(path, &report.state));
+        report.findings.insert(0, not_shut_down(path, report.state));
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
@@ -255,8 +256,8 @@ fn verify_database(
     }
 }
 
-fn not_shut_down(path: &Path, state: &str) -> Finding {
-    let what = format!("the database is in state {state} after the run");
+fn not_shut_down(path: &Path, state: DatabaseState) -> Finding {
+    let what = format!("the database is in state {state:?} after the run");
     Finding::for_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use jetcell_input::{bounded_list, bounded_map};
+use jetcell_input::{bounded_list, bounded_map, json_pretty};
 use jetcell_vfs::{UnfinishedFile, replace_output};
 use serde::{Deserialize, Serialize};
 
@@ -266,22 +266,15 @@ impl RunResult {
         }
     }
 
-    /// Returns the result as JSON, in the stored form.
-    pub fn to_json(&self) -> String {
-        let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
-        text.push('\n');
-        text
-    }
-
     /// Writes the result to a file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        replace_output(path, self.to_json())
+        replace_output(path, json_pretty(self)?)
     }
 
     /// Writes the result to a file atomically, but without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
         let mut file = UnfinishedFile::create(path)?;
-        file.write_all(self.to_json().as_bytes())?;
+        file.write_all(json_pretty(self)?.as_bytes())?;
         file.finish_unsynced()
     }
 }

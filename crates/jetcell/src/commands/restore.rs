@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use clap::Args;
 use ese_format::LogTime;
-use jetcell_backup::{RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
+use jetcell_backup::{BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::{json_path, json_paths};
 use serde_json::json;
 
-use crate::commands::backup::backup_list;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{refuse_inside, vfs};
@@ -67,7 +66,7 @@ impl RestoreArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let vfs = vfs()?;
-        let only_one = |backup: &PathBuf| backup_list::find_single_backup(&vfs, backup);
+        let only_one = |backup: &PathBuf| BackupList::find_single(&*vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
         for backup in &backups {
             refuse_inside(backup, &self.to)?;
@@ -96,16 +95,12 @@ impl RestoreArgs {
                 error
             }
         })?;
-        console::print_result(
+        console::print_serialized(
             self.json,
             || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
             || self.as_text(&restored, began.elapsed().as_secs_f64()),
-        );
-        Ok(if restored.skipped_databases.is_empty() {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Findings
-        })
+        )?;
+        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty()))
     }
 
     fn as_json(&self, restored: &RestoreResult) -> serde_json::Value {

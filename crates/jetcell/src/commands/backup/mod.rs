@@ -1,7 +1,6 @@
 //! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
 
 mod age;
-pub mod backup_list;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
@@ -9,10 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
+    BackupError, BackupList, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
 };
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::json_path;
@@ -22,7 +20,6 @@ use jetcell_vfs::{Vfs, files_at};
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
-use self::backup_list::CompleteBackup;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{absolute, refuse_inside, vfs};
@@ -142,7 +139,10 @@ impl BackupArgs {
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
         let options = BackupOptions {
             kind: self.kind(),
-            parent: self.find_base_backup(&vfs, &files, to)?,
+            parent: match &self.base {
+                Some(base) => Some(base.clone()),
+                None => BackupList::find_base(&vfs, self.kind(), &files, &absolute(to)?)?,
+            },
             remove_logs: self.remove_logs,
             source_is_copy: copy.is_some(),
             log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
@@ -167,11 +167,11 @@ impl BackupArgs {
             }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
-        console::print_result(
+        console::print_serialized(
             self.json,
             || json_with_evidence(as_json(to, &made), self.from.iter().chain([to])),
             || as_text(to, &made, began.elapsed().as_secs_f64()),
-        );
+        )?;
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
@@ -194,31 +194,6 @@ impl BackupArgs {
             return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
         }
         Ok(None)
-    }
-
-    /// Returns the earlier backup on which this backup builds.
-    fn find_base_backup(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        files: &[PathBuf],
-        to: &Path,
-    ) -> CommandResult<Option<PathBuf>> {
-        if self.base.is_some() || self.kind().has_pages() {
-            return Ok(self.base.clone());
-        }
-        let set = RecoverySet::find(vfs, files)?;
-        let stream = set.signature.to_hex();
-        let to = absolute(to)?;
-        let fits = |found: &&CompleteBackup| {
-            let kinds: &[BackupType] = match self.kind() {
-                BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],
-                _ => &[BackupType::Full],
-            };
-            found.manifest.log_signature == stream && kinds.contains(&found.manifest.kind)
-        };
-        let beside = backup_list::find_backups(vfs, to.parent().unwrap_or(Path::new("/")))?;
-        let newest = beside.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
-        Ok(newest.map(|found| found.directory.clone()))
     }
 }
 

@@ -9,20 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::{CopyOptions, CopyRegistration};
-use ese_format::{Generation, Signature};
-use jetcell_copies::{CopyLag, CopyPhase, CopyState, health};
-use jetcell_host::host_name;
+use jetcell_copies::{CopyLag, CopyPhase, CopyState, RegisteredCopy, health};
 use jetcell_input::number::human_bytes;
 use jetcell_input::{json_path, json_paths, printable_rows};
-use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
+use jetcell_vfs::{Clock, RealClock, Vfs};
 use serde_json::{Value, json};
 
 use self::page_comparison::{PageComparisonState, page_checks};
 pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
 use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 
 const EXAMPLES: &str = "\
@@ -57,18 +54,11 @@ pub struct CopiesArgs {
     remote: RemoteAccessOptions,
 }
 
-/// A registered copy of an instance.
-struct RegisteredCopyReport {
-    registration: CopyRegistration,
-    cut_off: bool,
-    state: Option<CopyState>,
-}
-
 /// Contents of a directory.
 enum CopiesSide {
     Copy(Box<CopyState>),
     /// An instance with its registered copies.
-    Instance(Vec<RegisteredCopyReport>),
+    Instance(Vec<RegisteredCopy>),
 }
 
 impl CopiesArgs {
@@ -90,29 +80,21 @@ impl CopiesArgs {
         let (vfs, copies) = match CopiesSide::detect(&places, directory)? {
             CopiesSide::Copy(state) => {
                 show_copy(places.vfs(), directory, &state, self.json);
-                return Ok(outcome(is_fit(&state)));
+                return Ok(CommandOutcome::good_if(state.is_fit()));
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
-        if self.json {
+        let as_json = || {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-            console::print_json(&format!("{}\n", json!({ "path": json_path(directory), "copies": copies })));
-        } else {
-            let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
-            if lines.is_empty() {
-                lines.push(format!("{}: no copies are registered", directory.display()));
-            }
-            console::print_wrapped(printable_rows(&lines) + "\n");
-        }
-        Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
-    }
-}
-
-impl RegisteredCopyReport {
-    fn is_fit(&self) -> bool {
-        !self.cut_off
-            && self.registration.unreadable_since.is_none()
-            && self.state.as_ref().is_none_or(is_fit)
+            json!({ "path": json_path(directory), "copies": copies })
+        };
+        let as_text = || {
+            let lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
+            let none = || format!("{}: no copies are registered", directory.display());
+            printable_rows(if lines.is_empty() { vec![none()] } else { lines })
+        };
+        console::print_result(self.json, as_json, as_text);
+        Ok(CommandOutcome::good_if(copies.iter().all(RegisteredCopy::is_fit)))
     }
 }
 
@@ -126,62 +108,13 @@ impl CopiesSide {
         if let Some(state) = CopyState::read(vfs, directory)? {
             return Ok(CopiesSide::Copy(Box::new(state)));
         }
-        CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
-    }
-
-    fn registered(vfs: &dyn Vfs, directory: &Path) -> CommandResult<Vec<RegisteredCopyReport>> {
-        let files = vfs.list(directory).context(directory.display())?;
-        let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
-        let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
-        if !files.iter().any(|path| is_log(&path)) {
-            return Err(CommandError::new("neither a copy nor the log directory of an instance")
-                .context(directory.display())
-                .advise("specify one of these"));
-        }
-        let mut bases: Vec<FileStem> = files
-            .iter()
-            .filter(|path| extension(path, "copy"))
-            .filter_map(|path| FileStem::new(path.file_stem()?.to_str()?.rsplit_once('-')?.0).ok())
-            .collect();
-        bases.dedup();
-        let mut copies = Vec::new();
-        for base in bases {
-            let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
-            let found = CopyRegistration::list(vfs, directory, base)?;
-            for (path, registration) in found {
-                // An unreadable registration must not prevent the others from being shown.
-                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
-                let stand_in = |id| {
-                    let (stream, newest) = (Signature::default(), Generation(newest));
-                    CopyRegistration::unreadable(id, stream, newest)
-                };
-                let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
-                let limit = CopyOptions::LAG_LIMIT;
-                let cut_off = registration.is_cut_off(Generation(newest), limit);
-                // The same path on another host refers to a different directory.
-                let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());
-                let directory = Path::new(&registration.copy);
-                let read = || CopyState::read(vfs, directory).ok().flatten();
-                let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
-                copies.push(RegisteredCopyReport { registration, cut_off, state });
-            }
-        }
-        Ok(copies)
+        Ok(CopiesSide::Instance(RegisteredCopy::list(vfs, directory)?))
     }
 }
 
-fn outcome(good: bool) -> CommandOutcome {
-    if good { CommandOutcome::Good } else { CommandOutcome::Findings }
-}
-
-fn is_fit(state: &CopyState) -> bool {
-    !matches!(state.phase, CopyPhase::Unfit { .. })
-}
-
-/// Parses the generation from the name of a log file with the given base name.
-fn generation(path: &Path, base: &str) -> Option<u32> {
-    let digits = path.file_stem()?.to_str()?.strip_prefix(base)?;
-    u32::from_str_radix(digits, 16).ok().filter(|_| matches!(digits.len(), 5..=8))
+/// Returns the number of seconds since a time in milliseconds since 1970 UTC.
+pub fn seconds_since(unix_ms: i64) -> u64 {
+    RealClock::new().unix_ms().saturating_sub(unix_ms).max(0) as u64 / 1000
 }
 
 /// Formats a time for display.
@@ -239,7 +172,7 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     }
     lines.push(format!("  active side: {}", state.source));
     if let Some(active) = state.active {
-        let ago = RealClock::new().unix_ms().saturating_sub(active.at_unix_ms).max(0) / 1000;
+        let ago = seconds_since(active.at_unix_ms);
         lines.push(format!(
             "  last closed generation there: {:X} (hexadecimal), as of {ago} s ago",
             active.closed
@@ -270,24 +203,24 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     lines
 }
 
-fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Value {
-    let RegisteredCopyReport { registration, cut_off, state } = copy;
+fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Value {
+    let RegisteredCopy { registration, is_cut_off, state } = copy;
     let directory = Path::new(&registration.copy);
     json!({
         "id": registration.id, "host": registration.host, "path": registration.copy, "needs_generation": registration.needs.0,
-        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": cut_off,
+        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": is_cut_off,
         "state": state.as_ref().map(|state| copy_json(vfs, directory, state)),
     })
 }
 
-fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<String> {
-    let RegisteredCopyReport { registration, cut_off, state } = copy;
+fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Vec<String> {
+    let RegisteredCopy { registration, is_cut_off, state } = copy;
     let mut lines = match state {
         Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
         None => vec![format!("{}: cannot be read from this host", registration.copy)],
     };
     lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
-    let cut = if *cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
+    let cut = if *is_cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
     lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
     lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
     lines

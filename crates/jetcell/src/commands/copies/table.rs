@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_copies::{CopyLag, CopyState, health};
+use jetcell_copies::{CopyLag, CopyState, RegisteredCopy, health};
 use jetcell_host::host_name;
 use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
@@ -12,7 +12,7 @@ use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};
 use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
-use super::{CopiesSide, RegisteredCopyReport, copy_json, is_fit, registered_json};
+use super::{CopiesSide, copy_json, registered_json, seconds_since};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::remote::CommandFileSystems;
@@ -25,8 +25,8 @@ pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool)
     for directory in directories {
         let side = CopiesSide::detect(places, directory);
         good &= match &side {
-            Ok(CopiesSide::Copy(state)) => is_fit(state),
-            Ok(CopiesSide::Instance(copies)) => copies.iter().all(RegisteredCopyReport::is_fit),
+            Ok(CopiesSide::Copy(state)) => state.is_fit(),
+            Ok(CopiesSide::Instance(copies)) => copies.iter().all(RegisteredCopy::is_fit),
             Err(_) => true,
         };
         failed |= side.is_err();
@@ -88,17 +88,16 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
         Ok(CopiesSide::Instance(copies)) => copies
             .iter()
             .map(|copy| {
-                let RegisteredCopyReport { registration, cut_off, state } = copy;
+                let RegisteredCopy { registration, is_cut_off, state } = copy;
                 let host = registration.host.clone().unwrap_or_else(|| "?".into());
                 let place = &registration.copy;
-                if *cut_off {
+                if *is_cut_off {
                     return row(host, place, vec![ReportCell::from("CUT OFF").with_tone(Tone::Bad)]);
                 }
                 if let Some(state) = state {
                     return row(host, place, figures(state));
                 }
-                let ago =
-                    RealClock::new().unix_ms().saturating_sub(registration.contact_unix_ms).max(0) / 1000;
+                let ago = seconds_since(registration.contact_unix_ms);
                 let waits =
                     registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
                 row(host, place, vec![format!("last contact {ago} s ago{waits}").into()])

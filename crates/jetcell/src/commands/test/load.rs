@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, json_pretty};
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
@@ -185,7 +185,7 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandResult {
     let stored = store(finished, output);
     let page = output.join("report.html");
     match shown {
-        ResultOutput::Json => console::print_json(&result.to_json()),
+        ResultOutput::Json => console::print_json(&json_pretty(result)?),
         ResultOutput::Verdict => {
             console::print_styled(&jetcell_report::verdict_line(
                 result.verdict,
