@@ -55,7 +55,7 @@ mod test_array;
 
 pub use array::{
     Array, ArrayAccess, ArrayExamination, ArrayIoCounters, ArrayState, ArrayStatus, AssembleOptions,
-    BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberPurpose, MemberRequirements,
+    BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberLabel, MemberPurpose, MemberRequirements,
     MemberState, OpenZone, PreparedMember, RowWriter, SlotState, SlotStatus,
 };
 pub use bytes::BlockStore;

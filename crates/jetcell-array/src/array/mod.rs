@@ -8,6 +8,7 @@ mod examination;
 #[cfg(test)]
 mod first_write_tests;
 mod load_meter;
+mod member_label;
 mod members;
 mod membership;
 mod read;
@@ -38,6 +39,7 @@ pub use self::assemble::{ArrayAccess, AssembleOptions};
 pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
+pub use self::member_label::MemberLabel;
 pub use self::members::{ArrayIoCounters, MemberPurpose, MemberRequirements, PreparedMember};
 pub(crate) use self::members::{
     InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment, join_writes,

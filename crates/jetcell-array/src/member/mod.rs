@@ -18,4 +18,4 @@ pub use counts::{LifetimeTotals, MemberTransferCounters, TransferCounters};
 pub(crate) use device::{MemberDevice, MemberLayout};
 pub(crate) use extents::Extents;
 pub(crate) use journal::{JournalEntry, JournalHeader, JournalImage};
-pub(crate) use superblock::{ArrayConfig, MemberId, SlotConfig, Superblock, is_journal_size};
+pub(crate) use superblock::{ArrayConfig, MemberId, SlotConfig, Superblock, has_superblock_magic, is_journal_size};

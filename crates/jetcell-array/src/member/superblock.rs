@@ -241,6 +241,11 @@ impl Superblock {
     }
 }
 
+/// Returns true if a block has the magic number of superblocks, even if it is damaged or from another version.
+pub(crate) fn has_superblock_magic(block: &[u8]) -> bool {
+    block.starts_with(&MAGIC)
+}
+
 fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN_RANGES], rows: u64) -> Option<Extents> {
     let mut open = Extents::default();
     let mut is_last = false;

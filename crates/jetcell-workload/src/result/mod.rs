@@ -25,7 +25,7 @@ use crate::fragmentation::FragmentationChange;
 use crate::layout::RunPlan;
 use crate::measurement::{
     ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    OpenLoopBacklog, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
+    OpenLoopBacklog, PageDamageCounts, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
     VerificationResult,
 };
 use crate::observer::RunPhase;
@@ -246,6 +246,9 @@ pub struct RunResult {
     pub peak_resident_bytes: Option<u64>,
     /// Number of failed transfers.
     pub io_errors: u64,
+    /// Damage to pages that the engine detected.
+    #[serde(default)]
+    pub damage: PageDamageCounts,
     /// Result of the verification, or `None` if the run ended before it.
     pub verification: Option<VerificationResult>,
     /// Lines of the test log.

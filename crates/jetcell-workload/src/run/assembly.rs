@@ -13,7 +13,7 @@ use crate::layout::{InstancePlan, RunPlan};
 use crate::load::LoadOperationKind;
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    Measurement, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult, trends,
+    Measurement, Repetitions, ScanSummary, SteadyState, StorageFailure, TaskImpact, Trend, VerificationResult, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -121,10 +121,17 @@ pub(crate) fn assemble(
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
+    let failure = loaded.failure.as_ref().map(|error| (StorageFailure::from_error(error), error.full_text()));
+    let mut damage = loaded.measured.damage.clone();
+    if let Some((Some(failure), text)) = &failure {
+        damage = damage.with_failure(*failure, text);
+    }
+    let is_failed_transfer = matches!(failure, Some((Some(StorageFailure::Io), _)));
     let verdict_evidence = VerdictEvidence {
         scan: &loaded.scan,
-        io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
-        failure: loaded.failure.as_ref().map(Error::full_text),
+        io_errors: loaded.io_errors.max(u64::from(is_failed_transfer)),
+        damage: damage.clone(),
+        failure: failure.filter(|_| is_failed_transfer).map(|(_, text)| text),
         verification: verification.as_ref(),
         backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
@@ -169,6 +176,7 @@ pub(crate) fn assemble(
         page_fault_stalls: measured.cache.stalls,
         peak_resident_bytes: peak_resident_bytes(),
         io_errors: verdict_evidence.io_errors,
+        damage,
         instances,
         scan: loaded.scan.clone(),
         defragmentation: loaded.defragmentation.clone(),
@@ -194,12 +202,6 @@ fn stress_trends(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
         TestKind::Stress => trends(&measured.samples),
         _ => Vec::new(),
     }
-}
-
-/// Returns true if the storage caused the error, as opposed to a full volume or a limit.
-fn is_device_failure(error: &Error) -> bool {
-    use ese_engine::Error::{Corrupt, Io, Log, PageTime, ReadOnly};
-    matches!(error, Error::Engine(Corrupt { .. } | Log { .. } | PageTime { .. } | ReadOnly(_) | Io { .. }))
 }
 
 /// Creates an instance row without figures. The row is named after the database. Jetstress uses the process number
@@ -315,28 +317,5 @@ fn operations(measured: &Measurement) -> OperationCounts {
         misses: tally.misses,
         wrong_records: tally.wrong_records,
         wrong: tally.wrong.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use ese_engine::{Error as EngineError, InstanceFailure, UsageError};
-
-    use super::*;
-
-    #[test]
-    fn a_full_volume_is_not_a_device_failure() {
-        let is_device_error = |number| {
-            is_device_failure(&EngineError::io("/d/a.edb", &io::Error::from_raw_os_error(number)).into())
-        };
-        let (no_space, quota) = (28, 122);
-        assert!(!is_device_error(no_space) && !is_device_error(quota));
-        let (device, read_only) = (5, 30);
-        assert!(is_device_error(device) && is_device_error(read_only));
-        assert!(is_device_failure(&EngineError::ReadOnly(InstanceFailure::Ended).into()));
-        assert!(!is_device_failure(&EngineError::from(UsageError::NoTransaction).into()));
-        assert!(!is_device_failure(&EngineError::Cancelled.into()));
     }
 }
