@@ -285,11 +285,8 @@ mod tests {
         let verification = VerificationResult { files: vec![file], seconds: 1.0 };
         let doubts = ["it was short".to_string()];
         let found = DamageCount { count: 1, first: String::new() };
-        let damage = PageDamageCounts {
-            corrected: found.clone(),
-            wrong_checksums: found.clone(),
-            lost_writes: found,
-        };
+        let damage =
+            PageDamageCounts { corrected: found.clone(), wrong_checksums: found.clone(), lost_writes: found };
         let given = Given {
             io_errors: 1,
             damage,

@@ -213,7 +213,8 @@ impl Array {
     /// Commits all staged writes. They survive a crash once this returns. After an error, writes that were not
     /// committed remain staged.
     pub fn flush(&mut self) -> Result<()> {
-        self.staging.flush()
+        self.staging.flush()?;
+        self.row_writer().examine_rewritten_rows()
     }
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.

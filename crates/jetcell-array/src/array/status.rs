@@ -1,5 +1,6 @@
 //! State of an array, its slots and its members, for callers.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::members::{ArrayMode, MemberSet};
@@ -74,6 +75,10 @@ pub struct ArrayStatus {
     pub slots: Vec<SlotStatus>,
     /// Spares of the array.
     pub spares: Vec<PathBuf>,
+    /// Number of rows with data that cannot be recovered.
+    pub lost_rows: u64,
+    /// Bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
+    pub lost_bytes: Vec<Range<u64>>,
     /// Members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     /// Number of blocks that are staged and not committed.
@@ -100,6 +105,8 @@ impl ArrayStatus {
             bytes: config.layout.bytes(),
             slots: slots.collect(),
             spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
+            lost_rows: config.lost_rows.len(),
+            lost_bytes: config.lost_rows.lost_bytes(&config.layout),
             failed: members.failed.clone(),
             staged_blocks,
         }

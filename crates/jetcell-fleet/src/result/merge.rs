@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use jetcell_workload::measurement::{LatencyHistogram, PageDamageCounts, Sample, SamplePercentiles, VerificationResult};
+use jetcell_workload::measurement::{
+    LatencyHistogram, PageDamageCounts, Sample, SamplePercentiles, VerificationResult,
+};
 use jetcell_workload::result::{OperationCounts, RunAnalysis, RunResult};
 use jetcell_workload::{InstancePlan, Profile, RunPlan, Verdict};
 

@@ -9,8 +9,17 @@ use crate::number::bytes;
 use crate::table::{ReportCell, ReportTable};
 
 pub(super) fn scan(result: &RunResult) -> ReportTable {
-    let columns =
-        ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Pages Zeroed/sec", "Corrected bits", "Bad"];
+    let columns = [
+        "Complete passes",
+        "Pages",
+        "Bytes",
+        "Empty",
+        "Read again",
+        "Zeroed",
+        "Pages Zeroed/sec",
+        "Corrected bits",
+        "Bad",
+    ];
     let rows = result.scan.iter().map(|scan| {
         vec![
             scan.database.display().to_string().into(),

@@ -247,8 +247,9 @@ fn verify_database(
     let lost_writes =
         report.findings.iter().filter(|finding| finding.kind == FindingKind::PageLostWrite).count() as u64;
     // Structural errors can occur without a damaged page, but the file must still fail the verification.
-    let is_other =
-        |finding: &&Finding| !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite);
+    let is_other = |finding: &&Finding| {
+        !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite)
+    };
     let bad = if damaged > 0 { damaged } else { report.errors().filter(is_other).count() as u64 };
     FileVerification {
         path: path.to_path_buf(),

@@ -126,7 +126,9 @@ impl DamageTally {
         let mut counted = self.0.lock();
         let CountedDamage { counts, pages } = &mut *counted;
         let (count, flaw) = match fault {
-            PageDamageKind::Corrected(bits) => (&mut counts.corrected, PageFlaw::FlippedBits(bits.clone()).to_string()),
+            PageDamageKind::Corrected(bits) => {
+                (&mut counts.corrected, PageFlaw::FlippedBits(bits.clone()).to_string())
+            }
             PageDamageKind::Checksum => (&mut counts.wrong_checksums, PageFlaw::Checksum.to_string()),
             PageDamageKind::WrongPage(stored) => {
                 (&mut counts.wrong_checksums, PageFlaw::WrongPage(*stored).to_string())

@@ -448,7 +448,8 @@ mod tests {
         );
         let file = FileVerification { repaired: 2, ..FileVerification::default() };
         let verification = VerificationResult { files: vec![file], seconds: 1.0 };
-        let reason = judged(VerdictEvidence { verification: Some(&verification), ..VerdictEvidence::default() });
+        let reason =
+            judged(VerdictEvidence { verification: Some(&verification), ..VerdictEvidence::default() });
         assert!(reason.ends_with("(found by the verification after the test)"), "{reason}");
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Local};
 use jetcell_host::peak_resident_bytes;
 
+use crate::engine::StorageEngine;
 use crate::error::Error;
 use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
@@ -13,7 +14,8 @@ use crate::layout::{InstancePlan, RunPlan};
 use crate::load::LoadOperationKind;
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    Measurement, Repetitions, ScanSummary, SteadyState, StorageFailure, TaskImpact, Trend, VerificationResult, trends,
+    Measurement, Repetitions, ScanSummary, SteadyState, StorageFailure, TaskImpact, Trend,
+    VerificationResult, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -70,13 +72,20 @@ pub(crate) struct ResultInputs {
 
 impl ResultInputs {
     /// Collects the evidence for a run that starts now.
-    pub(crate) fn new(profile: &Profile, plan: &RunPlan, started: DateTime<Local>) -> ResultInputs {
+    pub(crate) fn new(
+        profile: &Profile,
+        plan: &RunPlan,
+        engine: &dyn StorageEngine,
+        started: DateTime<Local>,
+    ) -> ResultInputs {
         let directories = profile.dirs.iter().chain(&profile.log_dirs).map(std::path::PathBuf::as_path);
+        let mut evidence = Evidence::collect(directories);
+        evidence.machine.set_arrays(engine.array_storage());
         ResultInputs {
             profile: profile.clone(),
             plan: plan.clone(),
             started,
-            evidence: Evidence::collect(directories),
+            evidence,
             initial_bytes: plan.initial_bytes(),
         }
     }

@@ -30,7 +30,8 @@ use crate::fragmentation::{Fragmentation, FragmentationChange, database_fragment
 use crate::layout::{ResetAction, RunPlan};
 use crate::load::fill;
 use crate::measurement::{
-    CountingSink, DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult, read_samples,
+    CountingSink, DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult,
+    read_samples,
 };
 use crate::observer::{Observer, RunPhase};
 use crate::plan::end_creation;
@@ -134,7 +135,7 @@ pub fn run(
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(&unwritable)?;
 
     let path = plan.output.join("result.json");
-    let inputs = ResultInputs::new(profile, &plan, started);
+    let inputs = ResultInputs::new(profile, &plan, engine, started);
     let nothing = LoadPhaseResult::default();
     let mut unfinished = interim_result(assemble(&inputs, &watch.history, &nothing, None, None));
     unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(&unwritable)?;

@@ -10,13 +10,14 @@ mod slot_devices;
 mod transfers;
 mod zone_generations;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::{ArrayError, ArrayRefusal, Result};
-use crate::geometry::{ArrayLayout, RedundancyCode};
+use crate::geometry::{ArrayLayout, RedundancyCode, ZONE_ROWS};
 use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice};
 
 pub use self::admission::{MemberPurpose, MemberRequirements, PreparedMember};
@@ -51,6 +52,8 @@ pub(crate) struct MemberSet {
     is_config_changed: bool,
     /// The zone that is partially rebuilt.
     pub partial_rebuild: Option<PartialZoneRebuild>,
+    /// Zones with lost rows that were written since these rows were last examined.
+    pub rewritten_zones: BTreeSet<u64>,
     /// Paths of the members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     pub counters: ArrayIoCounters,
@@ -79,6 +82,7 @@ impl MemberSet {
             mode,
             is_config_changed: false,
             partial_rebuild: None,
+            rewritten_zones: BTreeSet::new(),
             failed: vec![],
             counters: ArrayIoCounters::default(),
             is_maintenance: false,
@@ -93,6 +97,29 @@ impl MemberSet {
     pub fn lifetime(&self) -> LifetimeTotals {
         let ArrayIoCounters { blocks_read, blocks_written, defects, members, .. } = self.counters;
         self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
+    }
+
+    /// Remembers which slots have lost their blocks of a row. With 0, the row is no longer lost. The next
+    /// [`MemberSet::save_changes`] makes the change durable.
+    pub fn set_lost(&mut self, row: u64, slots: u32) {
+        if self.config.lost_rows.slots_of(row) != slots {
+            self.config.lost_rows.set(row, slots);
+            self.is_config_changed = true;
+        }
+    }
+
+    /// Returns the lost rows of a zone.
+    pub fn lost_rows_in(&self, zone: u64) -> BTreeSet<u64> {
+        self.config.lost_rows.rows_in(&(zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS))
+    }
+
+    /// Remembers that rows of these zones are being written, so that lost rows among them are examined again.
+    pub fn note_written(&mut self, zones: &BTreeSet<u64>) {
+        if !self.config.lost_rows.is_empty() {
+            let lost = zones.iter().filter(|zone| !self.lost_rows_in(**zone).is_empty());
+            let lost: Vec<u64> = lost.copied().collect();
+            self.rewritten_zones.extend(lost);
+        }
     }
 
     pub fn check_running(&self) -> Result<()> {

@@ -160,6 +160,7 @@ impl RowWriter {
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
+        self.rows.members.note_written(&zones);
         self.rows.members.records.pin(&zones);
         self.in_flight.bytes += transfers.bytes;
         let place = self.in_flight.writing();
