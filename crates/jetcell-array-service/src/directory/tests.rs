@@ -131,3 +131,59 @@ fn a_former_member_that_is_current_is_found_when_a_member_is_missing() {
             .all(|(path, state)| *path != members[0] && matches!(state, MemberState::Slot(_)))
     );
 }
+
+#[test]
+fn an_array_that_stopped_in_a_rebuild_starts_again_with_the_member_that_dropped_out() {
+    use jetcell_array::{
+        Array, ArrayState, AssembleOptions, CreateArrayOptions, MemberState, RaidLevel, ZONE_ROWS,
+    };
+    use jetcell_host::EventLines;
+    use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, OpenMode, SimVfs, Vfs};
+
+    let disk = SimVfs::new();
+    let file = |number: usize| {
+        let path = std::path::PathBuf::from(format!("/a/m{number}"));
+        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
+        path
+    };
+    let members: Vec<_> = (0..4).map(file).collect();
+    Array::create(&disk, &members[..3], &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = super::ArrayFiles {
+        directory: ArrayDirectory {
+            path: directory.path().into(),
+            id: 7,
+            members: members[..3].to_vec(),
+            former: vec![],
+            write_log: None,
+            simulated_drive: None,
+        },
+        events: EventLines::open(directory.path(), true).unwrap(),
+    };
+    let faults = std::sync::Arc::new(FaultVfs::new(std::sync::Arc::new(disk.clone())));
+    let mut running = Array::assemble(faults.clone(), &members[..3], AssembleOptions::default()).unwrap();
+    running.write(0, &[1; 4096]).unwrap();
+    running.fail(0).unwrap();
+    running.replace(0, &members[3], false).unwrap();
+    files.save_members(&running.status()).unwrap();
+    running.rebuild_rows(ZONE_ROWS).unwrap();
+    faults.inject(InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path("/a/m1"));
+    let written: Vec<u8> = [2; 4096].repeat(64);
+    assert!(running.write(0, &written).and_then(|()| running.flush()).is_err());
+    assert_eq!(running.status().state, ArrayState::Stopped);
+    files.save_members(&running.status()).unwrap();
+    drop(running);
+
+    let found = ArrayDirectory::open(directory.path()).unwrap();
+    assert!(!found.members.contains(&members[1]) && found.former.contains(&members[1]));
+    let examined = found.examine(&disk).unwrap();
+    assert_eq!(examined.state, ArrayState::Degraded(1));
+    let used: Vec<_> = examined.members.into_iter().filter(|(_, state)| state.is_used()).collect();
+    assert!(used.contains(&(members[1].clone(), MemberState::Slot(1))), "{used:?}");
+    let paths: Vec<_> = used.into_iter().map(|(path, _)| path).collect();
+    let vfs = std::sync::Arc::new(disk.clone());
+    let mut again = Array::assemble(vfs, &paths, AssembleOptions::default()).unwrap();
+    let mut block = [0; 4096];
+    again.read(0, &mut block).unwrap();
+    assert!(block == [1; 4096] || block == [2; 4096]);
+}
