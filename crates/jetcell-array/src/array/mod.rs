@@ -135,6 +135,13 @@ impl Array {
         ArrayStatus::new(self.members(), self.staging.len())
     }
 
+    /// Returns the bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks of rows are
+    /// examined.
+    pub fn lost_bytes(&self) -> Vec<Range<u64>> {
+        let config = &self.members().config;
+        config.lost_rows.lost_bytes(&config.layout)
+    }
+
     /// Returns the kernel in use.
     pub fn kernel(&self) -> Kernel {
         self.staging.writer.rows.kernel

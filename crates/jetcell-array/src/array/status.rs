@@ -1,6 +1,5 @@
 //! State of an array, its slots and its members, for callers.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use super::members::{ArrayMode, MemberSet};
@@ -77,8 +76,6 @@ pub struct ArrayStatus {
     pub spares: Vec<PathBuf>,
     /// Number of rows with data that cannot be recovered.
     pub lost_rows: u64,
-    /// Bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
-    pub lost_bytes: Vec<Range<u64>>,
     /// Members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     /// Number of blocks that are staged and not committed.
@@ -106,7 +103,6 @@ impl ArrayStatus {
             slots: slots.collect(),
             spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
             lost_rows: config.lost_rows.len(),
-            lost_bytes: config.lost_rows.lost_bytes(&config.layout),
             failed: members.failed.clone(),
             staged_blocks,
         }

@@ -1,6 +1,5 @@
 //! Rows with data that cannot be recovered, as remembered in the superblocks.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Extents;
@@ -57,13 +56,6 @@ impl LostRows {
     pub fn slots_of(&self, row: u64) -> u32 {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         self.0.get(place).filter(|range| range.rows.start <= row).map_or(0, |range| range.slots)
-    }
-
-    /// Returns the lost rows in a range.
-    pub fn rows_in(&self, rows: &Range<u64>) -> BTreeSet<u64> {
-        let overlaps =
-            self.0.iter().map(|range| range.rows.start.max(rows.start)..range.rows.end.min(rows.end));
-        overlaps.flatten().collect()
     }
 
     /// Sets the slots whose blocks of a row are lost. With 0, the row is no longer lost.
@@ -142,7 +134,6 @@ mod tests {
                     prop_assert_eq!(lost.slots_of(row), model.get(&row).copied().unwrap_or(0));
                 }
                 prop_assert_eq!(lost.len(), model.len() as u64);
-                prop_assert_eq!(lost.rows_in(&(5..20)), model.range(5..20).map(|(row, _)| *row).collect());
                 prop_assert!(LostRows::from_ranges(lost.ranges().to_vec(), 50, 2).is_some());
             }
         }

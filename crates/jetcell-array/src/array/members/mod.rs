@@ -17,7 +17,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::{ArrayError, ArrayRefusal, Result};
-use crate::geometry::{ArrayLayout, RedundancyCode, ZONE_ROWS};
+use crate::geometry::{ArrayLayout, RedundancyCode};
 use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice};
 
 pub use self::admission::{MemberPurpose, MemberRequirements, PreparedMember};
@@ -52,8 +52,8 @@ pub(crate) struct MemberSet {
     is_config_changed: bool,
     /// The zone that is partially rebuilt.
     pub partial_rebuild: Option<PartialZoneRebuild>,
-    /// Zones with lost rows that were written since these rows were last examined.
-    pub rewritten_zones: BTreeSet<u64>,
+    /// Lost rows that were written since they were last examined.
+    pub rewritten_rows: BTreeSet<u64>,
     /// Paths of the members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     pub counters: ArrayIoCounters,
@@ -82,7 +82,7 @@ impl MemberSet {
             mode,
             is_config_changed: false,
             partial_rebuild: None,
-            rewritten_zones: BTreeSet::new(),
+            rewritten_rows: BTreeSet::new(),
             failed: vec![],
             counters: ArrayIoCounters::default(),
             is_maintenance: false,
@@ -108,17 +108,11 @@ impl MemberSet {
         }
     }
 
-    /// Returns the lost rows of a zone.
-    pub fn lost_rows_in(&self, zone: u64) -> BTreeSet<u64> {
-        self.config.lost_rows.rows_in(&(zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS))
-    }
-
-    /// Remembers that rows of these zones are being written, so that lost rows among them are examined again.
-    pub fn note_written(&mut self, zones: &BTreeSet<u64>) {
-        if !self.config.lost_rows.is_empty() {
-            let lost = zones.iter().filter(|zone| !self.lost_rows_in(**zone).is_empty());
-            let lost: Vec<u64> = lost.copied().collect();
-            self.rewritten_zones.extend(lost);
+    /// Remembers which of these rows, whose writes begin, are lost. They are examined after the writes.
+    pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
+        let lost = &self.config.lost_rows;
+        if !lost.is_empty() {
+            self.rewritten_rows.extend(rows.filter(|row| lost.slots_of(*row) != 0));
         }
     }
 

@@ -35,16 +35,14 @@ impl RowWriter {
 
     /// Examines lost rows that were written. Rows whose data can be read again are no longer lost.
     pub(in crate::array) fn examine_rewritten_rows(&mut self) -> Result<()> {
-        if self.rows.members.rewritten_zones.is_empty() {
+        if self.rows.members.rewritten_rows.is_empty() {
             return Ok(());
         }
         self.finish_rows()?;
-        for zone in std::mem::take(&mut self.rows.members.rewritten_zones) {
-            for row in self.rows.members.lost_rows_in(zone) {
-                self.rows.members.records.trim();
-                let state = self.rows.row_state(row);
-                self.remember_lost_cells(row, &state);
-            }
+        for row in std::mem::take(&mut self.rows.members.rewritten_rows) {
+            self.rows.members.records.trim();
+            let state = self.rows.row_state(row);
+            self.remember_lost_cells(row, &state);
         }
         self.rows.members.save_changes()
     }

@@ -160,7 +160,6 @@ impl RowWriter {
         zones: BTreeSet<u64>,
         transfers: InFlightTransfers,
     ) -> Result<()> {
-        self.rows.members.note_written(&zones);
         self.rows.members.records.pin(&zones);
         self.in_flight.bytes += transfers.bytes;
         let place = self.in_flight.writing();

@@ -207,7 +207,7 @@ fn add_lost_data(out: &mut StyledText, found: &ArrayExamination, files: &[(PathB
         return;
     }
     out.add_line(&format!(
-        "  lost: data of {} rows; reads of these bytes fail until they are written again:",
+        "  lost: data of {} rows; reads of these bytes of the array fail until they are written again:",
         found.lost_rows
     ));
     for range in found.lost_bytes.iter().take(MAX_LOST_RANGES) {
