@@ -239,6 +239,32 @@ fn different_settings_are_listed() {
 }
 
 #[test]
+fn arrays_and_plain_files_under_the_same_directory_differ() {
+    use jetcell_host::machine::ArrayStorage;
+    let on_array = |level: &str, lun: Option<&str>| {
+        let mut run = run("a", 1.0, None);
+        let array = ArrayStorage {
+            array: "/arr".into(),
+            level: level.into(),
+            members: vec!["/m1".into(), "/m2".into()],
+            lun: lun.map(Into::into),
+            simulated_drive: None,
+        };
+        run.1.result.evidence.machine.set_arrays(&[("/data".into(), array)]);
+        run
+    };
+    let names = |runs: &[(String, StoredRun)]| -> Vec<String> {
+        let comparison = RunComparison::new(runs, 0);
+        comparison.environment.iter().map(|setting| setting.name.clone()).collect()
+    };
+    let plain = names(&[run("a", 1.0, None), on_array("raid5", None)]);
+    assert_eq!(plain, ["array", "array level", "array members"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid6", None)]), ["array level"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid5", Some("mail"))]), ["LUN"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid5", None)]), Vec::<String>::new());
+}
+
+#[test]
 fn a_killed_run_is_compared_using_samples() {
     let (mut killed, mut nothing) = (run("a", 1.0, None), run("b", 1.0, None));
     for run in [&mut killed, &mut nothing] {

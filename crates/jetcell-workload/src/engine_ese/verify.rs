@@ -245,13 +245,19 @@ fn verify_database(
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
+    let lost_writes =
+        report.findings.iter().filter(|finding| finding.kind == FindingKind::PageLostWrite).count() as u64;
     // Structural errors can occur without a damaged page, but the file must still fail the verification.
-    let bad = if damaged > 0 { damaged } else { report.errors().count() as u64 };
+    let is_other = |finding: &&Finding| {
+        !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite)
+    };
+    let bad = if damaged > 0 { damaged } else { report.errors().filter(is_other).count() as u64 };
     FileVerification {
         path: path.to_path_buf(),
         blocks: pages.examined(),
         bad,
         repaired: pages.repairable,
+        lost_writes,
         findings: lines(report.errors()),
     }
 }
@@ -271,8 +277,8 @@ fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancellation) -> File
         path: directory.to_path_buf(),
         blocks: report.logs.iter().map(|log| u64::from(log.valid_segments)).sum(),
         bad: errors().count() as u64,
-        repaired: report.logs.iter().filter(|log| log.torn).count() as u64,
         findings: lines(errors()),
+        ..FileVerification::default()
     }
 }
 

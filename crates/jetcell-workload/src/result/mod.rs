@@ -14,8 +14,9 @@ mod recovery;
 mod replication;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jetcell_input::{bounded_list, bounded_map, json_pretty};
 use jetcell_vfs::{UnfinishedFile, replace_output};
@@ -25,8 +26,8 @@ use crate::fragmentation::FragmentationChange;
 use crate::layout::RunPlan;
 use crate::measurement::{
     ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    OpenLoopBacklog, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
-    VerificationResult,
+    OpenLoopBacklog, PageDamageCounts, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact,
+    Trend, VerificationResult,
 };
 use crate::observer::RunPhase;
 use crate::profile::{Profile, TestKind};
@@ -246,6 +247,9 @@ pub struct RunResult {
     pub peak_resident_bytes: Option<u64>,
     /// Number of failed transfers.
     pub io_errors: u64,
+    /// Damage to pages that the engine detected.
+    #[serde(default)]
+    pub damage: PageDamageCounts,
     /// Result of the verification, or `None` if the run ended before it.
     pub verification: Option<VerificationResult>,
     /// Lines of the test log.
@@ -263,6 +267,26 @@ impl RunResult {
             (_, Some(recovery)) => recovery.seconds,
             (Some(backup), _) => backup.seconds,
             _ => self.measured_seconds,
+        }
+    }
+
+    /// Returns the profile whose configuration file and command line repeat the run: directories on an array are
+    /// given as `array:DIR`.
+    pub fn repeatable_profile(&self) -> Profile {
+        let prefixed = |directory: &PathBuf| {
+            if self.evidence.machine.is_on_array(directory) {
+                let mut named = OsString::from("array:");
+                named.push(directory);
+                named.into()
+            } else {
+                directory.clone()
+            }
+        };
+        let profile = &self.configuration;
+        Profile {
+            dirs: profile.dirs.iter().map(prefixed).collect(),
+            log_dirs: profile.log_dirs.iter().map(prefixed).collect(),
+            ..profile.clone()
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use jetcell_host::machine::ArrayStorage;
 use jetcell_host::{Cancellation, ProgressReport, cancelled_by_signals};
 use jetcell_input::quantity::{QuantityError, positive, within};
 use jetcell_input::time::format_duration;
@@ -215,7 +216,7 @@ impl MeasurementOptions {
         let volumes = mount_arrays(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
         let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
-        let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));
+        let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel, &volumes.storage()));
         drop(vfs);
         volumes.close()?;
         tested
@@ -226,6 +227,7 @@ impl MeasurementOptions {
         targets: Vec<TestTarget>,
         backend: &'static str,
         cancel: &Cancellation,
+        arrays: &[(PathBuf, ArrayStorage)],
     ) -> CommandResult<DriveTest> {
         let options = DriveTestOptions {
             seconds: self.duration.0.as_secs_f64(),
@@ -254,8 +256,10 @@ impl MeasurementOptions {
             Err(error @ DriveTestError::Stalled { .. }) => {
                 std::process::exit(CommandError::from(error).print() as i32)
             }
-            result => result?,
+            result => result,
         };
+        let mut result = result?;
+        result.evidence.machine.set_arrays(arrays);
         if let Some(output) = &self.output {
             store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json_pretty(&result)?)?;
         }

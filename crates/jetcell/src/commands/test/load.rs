@@ -100,7 +100,8 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         let volumes = mount_arrays(arrays)?;
         let engine = EseEngine::with_mounts(backend, volumes.mounts())
             .context("could not start the I/O backend")
-            .advise("try --io threads")?;
+            .advise("try --io threads")?
+            .with_array_storage(volumes.storage());
         let engine = match array_counters(&volumes) {
             Some(read) => engine.with_array_counters(read),
             None => engine,
