@@ -7,8 +7,8 @@ use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_export::{
-    ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT, RenderingOptions,
-    Selection, export,
+    AdditionalRows, ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT,
+    RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
@@ -23,7 +23,7 @@ fn run(path: &Path, format: ExportFormat, output: &Path, force: bool) -> Result<
         selection: Selection::default(),
         format,
         destination,
-        deleted: true,
+        additional: AdditionalRows { deleted: true, carved: true, damaged: true },
         force,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions::default(),
