@@ -141,16 +141,7 @@ pub fn export(
             writer.row(table, &row).map(ControlFlow::Continue)
         };
         while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != PortionEnd::End {}
-        let hidden = cursor.hidden_deleted_rows();
-        if hidden > 0 {
-            let what = format!(
-                "{hidden} rows are flagged deleted; --deleted exports them, --carve also finds removed rows"
-            );
-            exported.issues.add_note(None, what);
-        }
-        if carved > 0 {
-            exported.issues.add_note(None, format!("{carved} rows were carved from free space"));
-        }
+        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved);
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;
@@ -161,6 +152,18 @@ pub fn export(
         file.finish(shared)?;
     }
     Ok(exported)
+}
+
+/// Reports the rows flagged deleted that were left out, and the rows that were carved.
+fn note_other_rows(issues: &mut ExportIssues, hidden: u64, carved: u64) {
+    if hidden > 0 {
+        let what =
+            "rows are flagged deleted; --deleted exports them, and --carve finds rows that were removed";
+        issues.add_note(None, format!("{hidden} {what}"));
+    }
+    if carved > 0 {
+        issues.add_note(None, format!("{carved} rows were carved; they are not part of the table"));
+    }
 }
 
 /// Creates the files for the long values in the output `target`.

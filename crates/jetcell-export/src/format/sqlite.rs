@@ -67,7 +67,7 @@ impl SqliteFile {
         // SQLite does not accept a table without columns.
         let default = [RowMark::Deleted];
         let no_columns = columns.is_empty() && self.marks.is_empty();
-        for mark in if no_columns { &default[..] } else { &self.marks } {
+        for mark in if no_columns { default.as_slice() } else { self.marks.as_slice() } {
             let name = unique_name(mark.name(), &mut taken);
             let kind = if mark.kind() == ColumnType::Text { "TEXT" } else { "INTEGER" };
             columns.push(format!("{} {kind}", quoted(&name)));
@@ -110,7 +110,7 @@ impl SqliteFile {
         }
         let default = [RowMark::Deleted];
         let no_columns = parameter == 0 && self.marks.is_empty();
-        for mark in if no_columns { &default[..] } else { &self.marks } {
+        for mark in if no_columns { default.as_slice() } else { self.marks.as_slice() } {
             parameter += 1;
             let value = mark.value(row).map(|value| match value {
                 ExportedValue::Bit(value) => ToSqlOutput::from(value),
