@@ -237,6 +237,7 @@ impl RowCursor {
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
+            self.long.include_deleted = is_deleted;
             let mut resolver = CellResolver {
                 database,
                 long_values: &mut self.long,
@@ -279,6 +280,7 @@ impl RowCursor {
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
+            self.long.include_deleted = true;
             let mut resolver = CellResolver {
                 database,
                 long_values: &mut self.long,

@@ -269,3 +269,33 @@ fn rows_of_a_page_with_a_bad_checksum_are_marked() {
     header.raw(page)[24..28].fill(0x5A);
     assert_eq!(read(&header, "Container_16", included).0.len(), 357 - on_page);
 }
+
+#[test]
+fn long_values_of_deleted_rows_are_read_until_they_are_removed() {
+    let mut database = EditableDatabase::new(samples::read("engine-4k.edb"));
+    let flagged = AdditionalRows { deleted: true, ..AdditionalRows::default() };
+    let (current, _) = read(&database, "Things", flagged);
+    let values = database.find(|page| {
+        page.is_leaf()
+            && page.flags().contains(PageFlags::LONG_VALUE)
+            && !page.flags().contains(PageFlags::SPACE)
+    });
+    for page in pages(&current).into_iter().chain(values.iter().copied()) {
+        database.edit(page, |mut leaf| {
+            for index in 0..leaf.as_page().node_count() {
+                let flags = leaf.as_page().node(index).unwrap().flags;
+                leaf.set_node_flags(index, flags | NodeFlags::DELETED);
+            }
+        });
+    }
+    let (deleted, issues) = read(&database, "Things", flagged);
+    assert!(!values.is_empty() && deleted.iter().all(|row| row.deleted));
+    assert_eq!(cells(&deleted), cells(&current));
+    assert!(!cells(&deleted).iter().any(|cells| cells.contains("Unreadable")), "{issues:?}");
+    for page in values {
+        database.edit(page, |mut leaf| leaf.delete_nodes(0..usize::MAX));
+    }
+    let (deleted, issues) = read(&database, "Things", flagged);
+    assert!(cells(&deleted).iter().any(|cells| cells.contains("Unreadable")));
+    assert!(!issues.has_missing(), "long values of deleted rows may be gone: {issues:?}");
+}
