@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jetcell_export::{
-    ExportIssue, ExportIssues, ExportedRow, PortionEnd, RowCursor, RowMark, RowReadOptions, SelectedTable,
-    SourceTable,
+    ExportIssue, ExportIssues, ExportedRow, PortionEnd, RowCursor, RowReadOptions, SelectedTable, SourceTable,
 };
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -56,9 +55,9 @@ impl PyRows {
         selected: SelectedTable,
         options: RowOptions,
     ) -> PyResult<PyRows> {
-        let names = selected.table.columns.iter().map(|column| column.column.name.as_str());
-        let names = names.chain(options.additional.marks().into_iter().map(RowMark::name));
-        let keys = names.map(|name| PyString::intern(py, name).unbind()).collect();
+        let key = |name: &str| PyString::intern(py, name).unbind();
+        let names = selected.table.columns.iter().map(|column| key(&column.column.name));
+        let keys = names.chain(options.additional.marks().iter().map(|mark| key(mark.name()))).collect();
         let mut issues = ExportIssues::default();
         issues.set_table(Some(&selected.table.name));
         let reading = RowBuffer {

@@ -91,8 +91,8 @@ impl PageScan<'_> {
         }
     }
 
-    /// Adds the nodes in a range of free bytes. If `ends_at_line` is true, zeros at its end belong to
-    /// the last node.
+    /// Adds the nodes in a range of free bytes. If `ends_at_line` is true, the last node extends to the
+    /// end of the range.
     fn add_from_range(&mut self, range: Range<usize>, ends_at_line: bool) {
         let (mut at, mut failures) = (range.start, 0);
         while at < range.end && failures < MAX_FAILURES {

@@ -29,6 +29,8 @@ pub(crate) struct SqliteFile {
     names: HashSet<String>,
     insert: String,
     marks: Vec<RowMark>,
+    /// Marks in the current table.
+    table_marks: Vec<RowMark>,
     buffer: Vec<u8>,
 }
 
@@ -44,7 +46,7 @@ impl SqliteFile {
             .map_err(|error| failed(&file, error))?;
         connection.set_prepared_statement_cache_capacity(1);
         let (names, insert, buffer) = (HashSet::new(), String::new(), Vec::new());
-        Ok(SqliteFile { connection, file, names, insert, marks, buffer })
+        Ok(SqliteFile { connection, file, names, insert, marks, table_marks: Vec::new(), buffer })
     }
 
     /// Creates a table for the rows that follow.
@@ -65,9 +67,11 @@ impl SqliteFile {
             columns.push(format!("{} TEXT", quoted(&unique_name("_more", &mut taken))));
         }
         // SQLite does not accept a table without columns.
-        let default = [RowMark::Deleted];
-        let no_columns = columns.is_empty() && self.marks.is_empty();
-        for mark in if no_columns { default.as_slice() } else { self.marks.as_slice() } {
+        self.table_marks.clone_from(&self.marks);
+        if columns.is_empty() && self.marks.is_empty() {
+            self.table_marks.push(RowMark::Deleted);
+        }
+        for mark in &self.table_marks {
             let name = unique_name(mark.name(), &mut taken);
             let kind = if mark.kind() == ColumnType::Text { "TEXT" } else { "INTEGER" };
             columns.push(format!("{} {kind}", quoted(&name)));
@@ -108,9 +112,7 @@ impl SqliteFile {
             let value = ToSqlOutput::Borrowed(ValueRef::Text(&self.buffer));
             statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
-        let default = [RowMark::Deleted];
-        let no_columns = parameter == 0 && self.marks.is_empty();
-        for mark in if no_columns { default.as_slice() } else { self.marks.as_slice() } {
+        for mark in &self.table_marks {
             parameter += 1;
             let value = mark.value(row).map(|value| match value {
                 ExportedValue::Bit(value) => ToSqlOutput::from(value),
