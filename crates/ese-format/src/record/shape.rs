@@ -29,7 +29,7 @@ pub struct RecordExtent {
 }
 
 impl RecordShape {
-    /// Returns the shape of records with these columns, which must include inherited columns.
+    /// Returns the shape of records with these columns, which must be sorted by id and include inherited columns.
     pub fn new<'c>(columns: impl Iterator<Item = &'c Column>, size: PageSize) -> RecordShape {
         let mut shape = RecordShape {
             fixed_ends: vec![u16::try_from(SKELETON_LEN).ok()],
@@ -40,16 +40,17 @@ impl RecordShape {
         for column in columns {
             let number = column.id.number();
             match column.class() {
-                ColumnClass::Fixed => {
-                    let values = usize::from(column.record_offset).saturating_add(column.stored_size());
-                    let place = usize::from(number);
-                    if shape.fixed_ends.len() <= place {
-                        shape.fixed_ends.resize(place + 1, None);
+                ColumnClass::Fixed if number > 0 => {
+                    let (place, start) = (usize::from(number), usize::from(column.record_offset));
+                    let end = |last: usize, values: usize| u16::try_from(values + last.div_ceil(8)).ok();
+                    if shape.fixed_ends.len() < place {
+                        // The previous column was deleted, but old records contain it.
+                        shape.fixed_ends.resize(place - 1, None);
+                        shape.fixed_ends.push(end(place - 1, start));
                     }
-                    if let Some(end) = shape.fixed_ends.get_mut(place).filter(|_| number > 0) {
-                        *end = u16::try_from(values.saturating_add(place.div_ceil(8))).ok();
-                    }
+                    shape.fixed_ends.push(end(place, start.saturating_add(column.stored_size())));
                 }
+                ColumnClass::Fixed => {}
                 ColumnClass::Variable => {
                     shape.last_variable = shape.last_variable.max(column.id.low_byte());
                 }

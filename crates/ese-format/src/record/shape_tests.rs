@@ -77,6 +77,18 @@ fn records_of_other_tables_are_rejected() {
     }
 }
 
+#[test]
+fn records_whose_last_fixed_column_was_deleted_are_recognized() {
+    for size in SIZES {
+        let mut columns = columns();
+        columns.insert(2, Column::new(3, "later", ColumnType::Long, 4));
+        layout_fixed_columns(&mut columns);
+        let record = build(size, &[(1, &[7, 0, 0, 0]), (2, &[0xff])]);
+        columns.remove(1);
+        assert!(RecordShape::new(columns.iter(), size).accepts(&record));
+    }
+}
+
 proptest! {
     #[test]
     fn arbitrary_and_damaged_bytes_never_panic(
