@@ -57,7 +57,8 @@ impl OwnedValue {
         }
     }
 
-    fn from_value(value: ExportedValue<'_>) -> OwnedValue {
+    /// Copies a decoded value.
+    pub fn from_value(value: ExportedValue<'_>) -> OwnedValue {
         match value {
             ExportedValue::Bit(value) => OwnedValue::Bool(value),
             ExportedValue::Int(value) => OwnedValue::Int(value),

@@ -204,7 +204,7 @@ impl ReadableDatabase {
     }
 
     /// Returns the number of whole pages from `page` on that are in a hole of the file. They read as zeros.
-    pub(crate) fn hole_at(&self, page: PageNumber) -> u32 {
+    pub fn hole_at(&self, page: PageNumber) -> u32 {
         let offset = self.page_size.offset_of(page);
         let data = self.file.next_data(offset).unwrap_or(offset);
         u32::try_from(data.saturating_sub(offset) / self.page_size.bytes() as u64).unwrap_or(u32::MAX)

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use jetcell_input::hex::write_hex;
 
+use crate::additional_rows::RowMark;
 use crate::cell::{CellItem, ExportedCell, ValueFileRef};
-use crate::format::{DELETED_COLUMN, ValueMarker, item_value};
+use crate::format::{ValueMarker, item_value};
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn};
@@ -18,11 +19,11 @@ pub(crate) struct JsonTable {
     line: Vec<u8>,
     /// Prefix `"name":` for each column.
     keys: Vec<Vec<u8>>,
-    mark_deleted: bool,
+    marks: Vec<RowMark>,
 }
 
 impl JsonTable {
-    pub(crate) fn new(stream: OutputStream, table: &SourceTable, mark_deleted: bool) -> JsonTable {
+    pub(crate) fn new(stream: OutputStream, table: &SourceTable, marks: Vec<RowMark>) -> JsonTable {
         let key = |name: &str| {
             let mut key = Vec::new();
             write_string(name, &mut key);
@@ -30,7 +31,7 @@ impl JsonTable {
             key
         };
         let keys = table.columns.iter().map(|column| key(&column.column.name)).collect();
-        JsonTable { stream, line: Vec::new(), keys, mark_deleted }
+        JsonTable { stream, line: Vec::new(), keys, marks }
     }
 
     pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
@@ -44,9 +45,13 @@ impl JsonTable {
             self.line.extend_from_slice(key);
             write_cell(column, cell, &mut self.line);
         }
-        if self.mark_deleted {
+        for mark in &self.marks {
             let comma = if self.line.len() > 1 { "," } else { "" };
-            write!(self.line, "{comma}\"{DELETED_COLUMN}\":{}", row.deleted)?;
+            write!(self.line, "{comma}\"{}\":", mark.name())?;
+            match mark.value(row) {
+                Some(value) => write_value(value, false, &mut self.line),
+                None => self.line.extend_from_slice(b"null"),
+            }
         }
         self.line.extend_from_slice(b"}\n");
         self.stream.write_all(&self.line)
@@ -79,19 +84,7 @@ pub(crate) fn write_cell(column: &TableColumn, cell: &ExportedCell<'_>, to: &mut
 
 fn write_item(column: &TableColumn, item: &CellItem<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
-        Ok(value)
-            if value.is_json_literal()
-                && !(column.format.wide_integers_as_text && value.exceeds_double_precision()) =>
-        {
-            value.write_text(to);
-        }
-        Ok(ExportedValue::Text(text)) => write_string(&text, to),
-        Ok(value) => {
-            // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
-            to.push(b'"');
-            value.write_text(to);
-            to.push(b'"');
-        }
+        Ok(value) => write_value(value, column.format.wide_integers_as_text, to),
         Err(ValueMarker::File(ValueFileRef { path, bytes })) => {
             to.extend_from_slice(b"{\"$file\":");
             write_string(path, to);
@@ -103,6 +96,21 @@ fn write_item(column: &TableColumn, item: &CellItem<'_>, to: &mut Vec<u8>) {
             to.extend_from_slice(b",\"$stored\":\"");
             write_hex(&unreadable.stored, to);
             to.extend_from_slice(b"\"}");
+        }
+    }
+}
+
+fn write_value(value: ExportedValue<'_>, wide_integers_as_text: bool, to: &mut Vec<u8>) {
+    match value {
+        ExportedValue::Text(text) => write_string(&text, to),
+        value if value.is_json_literal() && !(wide_integers_as_text && value.exceeds_double_precision()) => {
+            value.write_text(to);
+        }
+        value => {
+            // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
+            to.push(b'"');
+            value.write_text(to);
+            to.push(b'"');
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::Path;
 
 use jetcell_export::{
-    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, RenderingOptions, Selection, export,
+    AdditionalRows, ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat,
+    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -26,7 +26,7 @@ fn run(
         selection: Selection::default(),
         format,
         destination: ExportDestination::Directory(output.to_owned()),
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering,

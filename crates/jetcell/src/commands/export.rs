@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use jetcell_export::{
-    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
+    AdditionalRows, ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat,
+    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_host::ProgressReport;
 use jetcell_input::OptionValueError;
@@ -25,6 +25,7 @@ Examples:
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
   jetcell export ntds.dit --table datatable --format jsonl --wide-integers string --output objects.jsonl
   jetcell export Current.mdb --format parquet --deleted --output current/
+  jetcell export WebCacheV01.dat --table 'Container_*' --deleted --carve --format sqlite --output cache.sqlite
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
@@ -66,6 +67,13 @@ pub struct ExportArgs {
     /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
+    /// Also export removed rows from the free space of pages and from pages that a table no longer uses, marked in the
+    /// columns _carved_page, _carved_offset and _confidence (high, medium, low)
+    #[arg(long)]
+    carve: bool,
+    /// Also export the rows of pages with a bad checksum that can be decoded, marked in a column _damaged
+    #[arg(long)]
+    include_damaged: bool,
     /// CSV for a spreadsheet: put an apostrophe before each field that a spreadsheet would read as a formula (= + -
     /// @)
     #[arg(long)]
@@ -163,7 +171,11 @@ impl ExportArgs {
             destination: destination(&self.output, self.format, selection.tables.len()),
             selection,
             format: self.format,
-            deleted: self.deleted,
+            additional: AdditionalRows {
+                deleted: self.deleted,
+                carved: self.carve,
+                damaged: self.include_damaged,
+            },
             force: self.force,
             row_limit: ROW_LIMIT,
             rendering: RenderingOptions {
