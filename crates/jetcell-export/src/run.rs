@@ -205,7 +205,10 @@ impl TableWriter<'_> {
             None => OutputStream::stdout(TextFormat::Lines),
         };
         Ok(match options.format {
-            ExportFormat::JsonLines => TableWriter::Json(JsonTable::new(stream, table, options.deleted)),
+            ExportFormat::JsonLines => {
+                let omit_nulls = options.rendering.omit_nulls;
+                TableWriter::Json(JsonTable::new(stream, table, options.deleted, omit_nulls))
+            }
             ExportFormat::Parquet => {
                 TableWriter::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?))
             }
