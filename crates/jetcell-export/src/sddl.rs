@@ -141,9 +141,7 @@ pub(crate) fn format_descriptor(bytes: &[u8]) -> Option<String> {
             text.extend_from_slice(split_sid(sid)?.0.as_bytes());
         }
     }
-    for (prefix, (present, flags), offset) in
-        [("D:", DISCRETIONARY, discretionary), ("S:", SYSTEM, system)]
-    {
+    for (prefix, (present, flags), offset) in [("D:", DISCRETIONARY, discretionary), ("S:", SYSTEM, system)] {
         if control & present == 0 {
             continue;
         }
@@ -305,7 +303,8 @@ mod tests {
             assert_eq!(format_descriptor(&whole[..len]), None, "{len} bytes");
         }
         // Neither an unknown entry type nor a length of zero in the first entry is accepted.
-        for (at, value) in [(0, 2), (3, 0x14), (48, 9), (56, 4), (58, 0), (58, 12), (64, 2), (65, 16), (7, 1)] {
+        for (at, value) in [(0, 2), (3, 0x14), (48, 9), (56, 4), (58, 0), (58, 12), (64, 2), (65, 16), (7, 1)]
+        {
             let mut damaged = whole.clone();
             damaged[at] = value;
             assert_eq!(format_descriptor(&damaged), None, "byte {at}");

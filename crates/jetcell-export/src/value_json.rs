@@ -29,7 +29,10 @@ impl ExportedValue<'_> {
                 to.push(b'}');
             }
             ExportedValue::Text(text) => write_json_string(text, to),
-            value if value.is_json_literal() && !(wide_integers_as_text && value.exceeds_double_precision()) => {
+            value
+                if value.is_json_literal()
+                    && !(wide_integers_as_text && value.exceeds_double_precision()) =>
+            {
                 value.write_text(to);
             }
             value => {

@@ -71,7 +71,8 @@ mod tests {
         let names = BTreeMap::from([(3, "cn".to_owned()), (i64::from(i32::MIN) + 1, "later".to_owned())]);
         let mut json = Vec::new();
         decode_property_metadata(&bytes, &names).unwrap().write_json(false, &mut json);
-        let rest = r#""originatingDsa":"07070707-0707-0707-0707-070707070707","originatingUsn":8,"localUsn":9}"#;
+        let rest =
+            r#""originatingDsa":"07070707-0707-0707-0707-070707070707","originatingUsn":8,"localUsn":9}"#;
         let expected = format!(
             r#"[{{"attribute":"cn","version":5,"time":"2013-05-21T16:44:33Z",{rest},{{"attribute":"later","version":5,"time":0,{rest}]"#
         );

@@ -150,7 +150,8 @@ impl DirectorySchema {
 
     /// Reads the schema, ignoring rows without a name or a number.
     fn read_schema(source: &SourceDatabase) -> DirectorySchema {
-        let (mut attributes, mut identifiers, mut links) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut attributes, mut identifiers, mut links) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let columns = [NAME, NUMBER, LATER_NUMBER, SINGLE, CLASS_NUMBER, LINK_NUMBER];
         visit_fields(source, OBJECTS, columns, |[name, number, later, single, class, link]| {
             let Some(name) = text(name) else { return };

@@ -105,10 +105,7 @@ fn directory_exports_use_schema_names_integers_and_times() {
         "decimal",
         RenderingOptions { currency: CurrencyFormat::Decimal, ..RenderingOptions::default() },
     );
-    assert_eq!(
-        schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
-        json!([1_301_362.827_6])
-    );
+    assert_eq!(schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"], json!([1_301_362.827_6]));
     let named = rows(
         "named",
         RenderingOptions { profile: ApplicationProfile::BySchema, ..RenderingOptions::default() },
@@ -189,10 +186,7 @@ fn directory_exports_resolve_classes_descriptors_metadata_and_links() {
     let links: Vec<Json> = tables["link_table"].iter().cloned().map(Json::Object).collect();
     assert_eq!(links, [link("hasMasterNCs"), link("msDS-hasMasterNCs")]);
     let descriptors: Vec<&Json> = tables["sd_table"].iter().map(|row| &row["sd_value"]).collect();
-    assert_eq!(
-        descriptors,
-        ["O:WDG:WDD:(A;OICI;0xffffffff;;;WD)", "O:BAG:BAD:S:", "O:BAG:BAD:AIS:AI"]
-    );
+    assert_eq!(descriptors, ["O:WDG:WDD:(A;OICI;0xffffffff;;;WD)", "O:BAG:BAD:S:", "O:BAG:BAD:AIS:AI"]);
 }
 
 #[test]
@@ -283,7 +277,8 @@ fn usage_monitor_exports_resolve_providers_applications_and_users() {
             assert!(after[column] == *ids[&id] || after[column] == id, "{column} {id}: {}", after[column]);
         }
     }
-    let interfaces = |name: &str| named["NetworkDataUsage"].iter().filter(|row| row["InterfaceLuid"] == name).count();
+    let interfaces =
+        |name: &str| named["NetworkDataUsage"].iter().filter(|row| row["InterfaceLuid"] == name).count();
     assert_eq!((interfaces("ethernetCsmacd_32768"), named["NetworkDataUsage"].len()), (142, 143));
     let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
     let good =

@@ -109,14 +109,10 @@ fn json_nulls_are_omitted_on_request() {
         table.insert(session, &[(id, Field::Long(1)), (last, Field::Long(3))]).unwrap();
         table.insert(session, &[(id, Field::Long(2)), (other, Field::Long(0))]).unwrap();
     });
-    let json = |more: &[&str]| {
-        run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat())
-    };
+    let json =
+        |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat());
     assert_eq!(json(&["--omit-nulls"]), "{\"Id\":1,\"Last\":3}\n{\"Id\":2,\"Other\":0}\n");
-    assert_eq!(
-        json(&[]),
-        "{\"Id\":1,\"Other\":null,\"Last\":3}\n{\"Id\":2,\"Other\":0,\"Last\":null}\n"
-    );
+    assert_eq!(json(&[]), "{\"Id\":1,\"Other\":null,\"Last\":3}\n{\"Id\":2,\"Other\":0,\"Last\":null}\n");
 }
 
 #[test]
