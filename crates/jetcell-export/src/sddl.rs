@@ -180,7 +180,7 @@ fn write_entry(kind: u8, flags: u8, body: &[u8], to: &mut Vec<u8>) -> Option<()>
     if OBJECT_ENTRIES.contains(&kind) {
         let (present, after) = rest.split_first_chunk::<4>()?;
         rest = after;
-        for (bit, guid) in [1, 2].into_iter().zip(&mut guids) {
+        for (bit, guid) in [1u32, 2].into_iter().zip(&mut guids) {
             if u32::from_le_bytes(*present) & bit != 0 {
                 let (bytes, after) = rest.split_first_chunk::<16>()?;
                 rest = after;
@@ -214,7 +214,7 @@ fn write_entry(kind: u8, flags: u8, body: &[u8], to: &mut Vec<u8>) -> Option<()>
 /// Returns the names of the bits that are set, or a hexadecimal number if one of them has no name.
 fn bit_names(bits: u32, names: &[(u32, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
-    if bits & !names.iter().fold(0, |known, (bit, _)| known | bit) != 0 {
+    if bits & !names.iter().fold(0u32, |known, (bit, _)| known | bit) != 0 {
         // Writing to memory cannot fail.
         let _ = write!(text, "{bits:#x}");
         return text;
