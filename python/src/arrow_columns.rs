@@ -79,7 +79,10 @@ impl ValueBuilders {
             return ValueBuilders::Text(StringBuilder::new());
         }
         match column.format.meaning {
-            DirectorySid | SidOrText | Utf16 | Ascii | Address => ValueBuilders::Text(StringBuilder::new()),
+            DirectorySid | SidOrText | Utf16 | Ascii | Address | DurationBytes | Utf16List | IntegerList
+            | SecurityDescriptor => ValueBuilders::Text(StringBuilder::new()),
+            GuidBytes => ValueBuilders::Guid(FixedSizeBinaryBuilder::new(GUID_LEN)),
+            LocalFiletimeBytes => ValueBuilders::Time(PrimitiveBuilder::new(), false),
             Unsigned => ValueBuilders::UnsignedLongLong(PrimitiveBuilder::new()),
             Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601 => {
                 ValueBuilders::Time(PrimitiveBuilder::new().with_timezone("UTC"), true)

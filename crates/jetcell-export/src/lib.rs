@@ -58,6 +58,7 @@ mod record_cells;
 mod rendering;
 mod rows;
 mod run;
+mod sddl;
 mod selected_table;
 mod selection;
 mod source_database;
@@ -66,6 +67,7 @@ mod target;
 mod time_filter;
 mod value;
 mod value_files;
+mod value_json;
 mod view;
 mod walk;
 

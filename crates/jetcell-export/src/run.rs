@@ -221,7 +221,9 @@ impl TableWriter<'_> {
         };
         let marks = options.additional.marks();
         Ok(match options.format {
-            ExportFormat::JsonLines => TableWriter::Json(JsonTable::new(stream, table, marks)),
+            ExportFormat::JsonLines => {
+                TableWriter::Json(JsonTable::new(stream, table, marks, options.rendering.omit_nulls))
+            }
             ExportFormat::Parquet => TableWriter::Parquet(Box::new(ParquetTable::new(stream, table, marks)?)),
             ExportFormat::Csv | ExportFormat::Sqlite => {
                 let safe = options.rendering.csv_safe;

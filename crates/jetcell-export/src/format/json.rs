@@ -1,4 +1,4 @@
-//! JSON Lines: one object per row, including columns that are null.
+//! JSON Lines: one object per row. Columns that are null are included unless the caller omits them.
 
 use std::io::{self, Write};
 
@@ -10,8 +10,8 @@ use crate::format::{ValueMarker, item_value};
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn};
-use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
+use crate::value_json::write_json_string;
 
 /// Writes a single table as JSON Lines.
 pub(crate) struct JsonTable {
@@ -20,18 +20,24 @@ pub(crate) struct JsonTable {
     /// Prefix `"name":` for each column.
     keys: Vec<Vec<u8>>,
     marks: Vec<RowMark>,
+    omit_nulls: bool,
 }
 
 impl JsonTable {
-    pub(crate) fn new(stream: OutputStream, table: &SourceTable, marks: Vec<RowMark>) -> JsonTable {
+    pub(crate) fn new(
+        stream: OutputStream,
+        table: &SourceTable,
+        marks: Vec<RowMark>,
+        omit_nulls: bool,
+    ) -> JsonTable {
         let key = |name: &str| {
             let mut key = Vec::new();
-            write_string(name, &mut key);
+            write_json_string(name, &mut key);
             key.push(b':');
             key
         };
         let keys = table.columns.iter().map(|column| key(&column.column.name)).collect();
-        JsonTable { stream, line: Vec::new(), keys, marks }
+        JsonTable { stream, line: Vec::new(), keys, marks, omit_nulls }
     }
 
     pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
@@ -39,6 +45,9 @@ impl JsonTable {
         self.line.shrink_to(1 << 16);
         self.line.push(b'{');
         for ((column, cell), key) in table.columns.iter().zip(row.cells).zip(&self.keys) {
+            if self.omit_nulls && *cell == ExportedCell::Null {
+                continue;
+            }
             if self.line.len() > 1 {
                 self.line.push(b',');
             }
@@ -84,38 +93,18 @@ pub(crate) fn write_cell(column: &TableColumn, cell: &ExportedCell<'_>, to: &mut
 
 fn write_item(column: &TableColumn, item: &CellItem<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
-        Ok(value) => write_value(value, column.format.wide_integers_as_text, to),
+        Ok(value) => value.write_json(column.format.wide_integers_as_text, to),
         Err(ValueMarker::File(ValueFileRef { path, bytes })) => {
             to.extend_from_slice(b"{\"$file\":");
-            write_string(path, to);
+            write_json_string(path, to);
             to.extend_from_slice(format!(",\"$bytes\":{bytes}}}").as_bytes());
         }
         Err(ValueMarker::Unreadable(unreadable)) => {
             to.extend_from_slice(b"{\"$unreadable\":");
-            write_string(&unreadable.reason, to);
+            write_json_string(&unreadable.reason, to);
             to.extend_from_slice(b",\"$stored\":\"");
             write_hex(&unreadable.stored, to);
             to.extend_from_slice(b"\"}");
         }
     }
-}
-
-fn write_value(value: ExportedValue<'_>, wide_integers_as_text: bool, to: &mut Vec<u8>) {
-    match value {
-        ExportedValue::Text(text) => write_string(&text, to),
-        value if value.is_json_literal() && !(wide_integers_as_text && value.exceeds_double_precision()) => {
-            value.write_text(to);
-        }
-        value => {
-            // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
-            to.push(b'"');
-            value.write_text(to);
-            to.push(b'"');
-        }
-    }
-}
-
-fn write_string(text: &str, to: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(to, text);
 }

@@ -23,7 +23,7 @@ Examples:
   jetcell export ntds.dit --format csv --output tables/
   jetcell export SRUDB.dat --format sqlite --output srum.sqlite
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
-  jetcell export ntds.dit --table datatable --format jsonl --wide-integers string --output objects.jsonl
+  jetcell export ntds.dit --table datatable --format jsonl --omit-nulls --output objects.jsonl
   jetcell export Current.mdb --format parquet --deleted --output current/
   jetcell export WebCacheV01.dat --table 'Container_*' --deleted --carve --format sqlite --output cache.sqlite
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
@@ -87,6 +87,9 @@ pub struct ExportArgs {
     /// Format of integers beyond 2^53 in JSON Lines
     #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
     wide_integers: WideIntegers,
+    /// Omit columns that are null from JSON Lines
+    #[arg(long)]
+    omit_nulls: bool,
     /// Replace existing files
     #[arg(long)]
     force: bool,
@@ -102,16 +105,17 @@ pub struct ExportArgs {
 enum ProfileName {
     /// The profile that matches the tables, if there is one
     Auto,
-    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of
-    /// objects, single values not written as lists, times
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), names of objects, classes and
+    /// links, security descriptors in SDDL, replication metadata, single values not written as lists, times
     Ntds,
-    /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times
+    /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, types of network
+    /// interfaces, times
     Srum,
     /// User Access Logging (Current.mdb, SystemIdentity.mdb): names of roles, addresses
     Ual,
-    /// Windows Search (Windows.edb): property names, folder paths, times, sizes
+    /// Windows Search (Windows.edb): property names, folder paths, lists of texts, times, durations, sizes
     Search,
-    /// Web cache (WebCacheV01.dat): names of containers, times, headers
+    /// Web cache (WebCacheV01.dat): names of containers, times, headers, cookies
     Webcache,
     /// Columns with their names and types from the catalog
     None,
@@ -183,6 +187,7 @@ impl ExportArgs {
                 currency: self.currency_format.into(),
                 profile: self.profile.into(),
                 wide_integers_as_text: self.wide_integers == WideIntegers::String,
+                omit_nulls: self.omit_nulls,
             },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead improves throughput.

@@ -96,6 +96,28 @@ fn json_integers_beyond_doubles_are_strings_on_request() {
 }
 
 #[test]
+fn json_nulls_are_omitted_on_request() {
+    let cell = CellDirectory::new();
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: ["Id", "Other", "Last"].map(|name| ColumnDefinition::new(name, ColumnType::Long)).into(),
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    };
+    made(&cell.path("app"), |session, database| {
+        session.create_table(database, &definition).unwrap();
+        let mut table = session.open_table(database, "t").unwrap();
+        let [id, other, last] = ["Id", "Other", "Last"].map(|name| table.column(name).unwrap());
+        table.insert(session, &[(id, Field::Long(1)), (last, Field::Long(3))]).unwrap();
+        table.insert(session, &[(id, Field::Long(2)), (other, Field::Long(0))]).unwrap();
+    });
+    let json =
+        |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat());
+    assert_eq!(json(&["--omit-nulls"]), "{\"Id\":1,\"Last\":3}\n{\"Id\":2,\"Other\":0}\n");
+    assert_eq!(json(&[]), "{\"Id\":1,\"Other\":null,\"Last\":3}\n{\"Id\":2,\"Other\":0,\"Last\":null}\n");
+}
+
+#[test]
 fn a_lone_surrogate_replaces_one_character_and_exits_with_1() {
     let cell = CellDirectory::new();
     // The engine does not accept such text, so the file is modified: a private-use character is replaced by one half
