@@ -10,7 +10,7 @@ use ese_format::record::{Record, RecordShape};
 
 use crate::additional_rows::{AdditionalRows, CarvedOrigin};
 use crate::carve::{CarvedNode, carve};
-use crate::cell::CellItem;
+use crate::cell::{CellItem, ExportedCell};
 use crate::issue::ExportIssues;
 use crate::long_values::LongValueReader;
 use crate::record_cells::{CellResolver, fill};
