@@ -58,7 +58,7 @@ impl JsonTable {
             let comma = if self.line.len() > 1 { "," } else { "" };
             write!(self.line, "{comma}\"{}\":", mark.name())?;
             match mark.value(row) {
-                Some(value) => write_value(value, false, &mut self.line),
+                Some(value) => value.write_json(false, &mut self.line),
                 None => self.line.extend_from_slice(b"null"),
             }
         }
