@@ -140,7 +140,7 @@ impl LocatedError {
     pub fn from_check_error(error: CheckError) -> LocatedError {
         match &error {
             CheckError::Io { path, error } => LocatedError::system(path, error),
-            CheckError::Header { path, .. } => {
+            CheckError::Header { path, .. } | CheckError::OtherFormat { path, .. } => {
                 let message = with_advice(&error, error.advice());
                 LocatedError::new(FailureKind::NotADatabase, Some(path), message)
             }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
+use ese_format::foreign::FileContent;
 use ese_format::header::HeaderError;
+use ese_format::recognise::EseFileKind;
 
 /// Error that prevents a file from being checked at all.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,14 @@ pub enum CheckError {
         /// Error in the first copy.
         error: HeaderError,
     },
+    /// The file has another format.
+    #[error("{path}: the file is not an ESE database{}", .content.correction(EseFileKind::Database))]
+    OtherFormat {
+        /// Path of the file.
+        path: PathBuf,
+        /// Format of the file.
+        content: FileContent,
+    },
     /// The check would start after the last page and would therefore check nothing.
     #[error("{path}: page {from} is past the last page, {last}, so no page would be checked")]
     BeyondEnd {
@@ -45,6 +55,7 @@ impl CheckError {
             CheckError::Header { .. } => {
                 Some(Cow::Borrowed("specify a different database, or restore this database"))
             }
+            CheckError::OtherFormat { .. } => Some(Cow::Borrowed("specify an ESE database")),
             CheckError::Io { .. } | CheckError::BeyondEnd { .. } => None,
         }
     }
@@ -55,6 +66,9 @@ impl CheckError {
             CheckError::Io { error, .. } => error.to_string(),
             CheckError::Header { error, .. } => {
                 format!("neither copy of the header can be used: {error}")
+            }
+            CheckError::OtherFormat { content, .. } => {
+                format!("the file is not an ESE database{}", content.correction(EseFileKind::Database))
             }
             CheckError::BeyondEnd { from, last, .. } => {
                 format!("page {from} is past the last page, {last}, so no page would be checked")

@@ -3,19 +3,18 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use ese_format::header::DATABASE_UPDATE;
+use ese_format::foreign::FileContent;
+use ese_format::header::{DATABASE_UPDATE, NEWEST_DATABASE_UPDATE};
+use ese_format::recognise::EseFileKind;
 use ese_format::{PageSize, RecoverCommand};
-
-/// Newest format update whose log records can be redone.
-pub(crate) const NEWEST_UPDATE: u32 = 0x12C;
 
 /// Reason why a file cannot be used as a database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The file is not an ESE database.
-    #[error("not an ESE database")]
-    NotADatabase,
+    #[error("not an ESE database{}", .0.correction(EseFileKind::Database))]
+    NotADatabase(FileContent),
     /// Both header copies are missing.
     #[error(
         "the file does not have a database header: its creation was interrupted, or the header was \
@@ -30,7 +29,7 @@ pub enum FileError {
     Exists,
     /// The format has this update, which is too new for recovery.
     #[error(
-        "database format update {0:#x} is newer than {NEWEST_UPDATE:#x}, the newest that can be recovered"
+        "database format update {0:#x} is newer than {NEWEST_DATABASE_UPDATE:#x}, the newest that can be recovered"
     )]
     TooNew(u32),
     /// The format has this update, with this minor number, which the engine does not write.

@@ -23,6 +23,8 @@ use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeI
 pub const DATABASE_VERSION: u32 = 0x620;
 /// Format update that Jetcell writes, which is the latest that all known readers accept.
 pub const DATABASE_UPDATE: u32 = 20;
+/// Newest format update that is known. A newer one may have unknown records and log records.
+pub const NEWEST_DATABASE_UPDATE: u32 = 0x12C;
 /// Magic number in the second word of a database header.
 pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
 /// File type of a database, at byte 667 of every ESE header.

@@ -67,7 +67,7 @@
 //! # Limits
 //!
 //! - Keys of Unicode text are not supported: their order is defined by tables inside Windows.
-//! - Xpress9, Xpress10 and LZ4 compression, encrypted values and tuple indexes are not supported.
+//! - Xpress9 and Xpress10 compression, encrypted values and tuple indexes are not supported.
 //! - Records of logs older than format 8.4000 are not decoded.
 //! - The crate does not check whether the contents of a database are consistent. `ese-check` does.
 //!
@@ -89,6 +89,7 @@ pub mod compression;
 mod declare;
 pub mod fields;
 pub mod flush_map;
+pub mod foreign;
 pub mod header;
 pub mod index_entries;
 pub mod key;

@@ -250,8 +250,9 @@ mod tests {
         }
         assert_eq!(LongValueRoot::decode(&[0; 7]), None);
         assert_eq!(LongValueRoot::decode(&[0; 10]), None);
-        let wrong = CompressionError::WrongLength { expected: 5, found: 3 };
-        assert_eq!(decode_chunk(&[0, 1, 2], 5).unwrap_err(), wrong);
+        assert_eq!(decode_chunk(&[0, 1, 2], 5).unwrap_err(), CompressionError::Unsupported(0));
+        let wrong = CompressionError::WrongLength { expected: 6, found: 1 };
+        assert_eq!(decode_chunk(&[7 << 3, 1, 0, 0x10, 9], 6).unwrap_err(), wrong);
     }
 
     #[test]

@@ -225,9 +225,11 @@ fn classify_error(error: Error, generation: Generation) -> Result<ReplayAttempt>
         Error::Io { kind: std::io::ErrorKind::NotFound, path, .. } if has_log_extension(path) => {
             Ok(ReplayAttempt::BadLog(generation))
         }
-        Error::Log { fault: LogErrorKind::UnknownRecord(_) | LogErrorKind::RefusedRecord(..), .. } => {
-            Ok(ReplayAttempt::Unfit(UnfitReason::BadLog, reseed(&error)))
-        }
+        Error::Log {
+            fault:
+                LogErrorKind::UnknownRecord(_) | LogErrorKind::ObsoleteRecord(_) | LogErrorKind::RefusedRecord(..),
+            ..
+        } => Ok(ReplayAttempt::Unfit(UnfitReason::BadLog, reseed(&error))),
         Error::Log { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::Diverged, reseed(&error))),
         Error::PageTime { .. }
         | Error::Corrupt { .. }

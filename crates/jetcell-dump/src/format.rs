@@ -1,5 +1,6 @@
 //! Checks the format of a file.
 
+use ese_format::foreign::FileContent;
 use ese_format::recognise::EseFileKind;
 
 use crate::{DumpError, DumpSource, Result};
@@ -9,7 +10,10 @@ pub(crate) fn read_start(source: &DumpSource, wanted: EseFileKind) -> Result<Vec
     let start = source.start()?;
     match EseFileKind::detect(&start) {
         found if found == wanted => Ok(start),
-        found => Err(DumpError::Format { path: source.path().to_owned(), found, wanted }),
+        _ => {
+            let found = FileContent::detect(&start);
+            Err(DumpError::Format { path: source.path().to_owned(), found, wanted })
+        }
     }
 }
 

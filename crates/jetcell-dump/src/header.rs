@@ -7,7 +7,7 @@ use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use ese_format::checksum::header_checksum;
 use ese_format::fields::Fields;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader};
-use ese_format::header::DatabaseHeader;
+use ese_format::header::{DatabaseHeader, NEWEST_DATABASE_UPDATE};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_input::Printable;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::format::read_u32;
 use crate::output::{DumpOutput, DumpProblem};
 use crate::values::NamedValues;
-use crate::{DumpSource, DumpedValue, EseFileKind, Result, UnusableReason};
+use crate::{DumpSource, DumpedValue, EseFileKind, FileContent, Result, UnusableReason};
 
 /// File type of a temporary database, at byte 667 of its header.
 pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
@@ -124,7 +124,7 @@ pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     let start = source.start()?;
     let format = EseFileKind::detect(&start);
     let Some(HeaderLayout { len, fields, has_shadow }) = header_layout(format, &start) else {
-        return Err(source.unusable_error(UnusableReason::UnknownFormat));
+        return Err(source.unusable_error(UnusableReason::UnknownFormat(FileContent::detect(&start))));
     };
     let copy = |at: usize| {
         let page = start.get(at..at + len).or_else(|| start.get(at..)).unwrap_or_default();
@@ -208,6 +208,12 @@ fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
             }
             let version = (get("version"), get("update"), get("update_minor"));
             notes.push(format!("format {:#x}, update {}.{}", version.0, version.1, version.2));
+            if version.1 > u64::from(NEWEST_DATABASE_UPDATE) {
+                notes.push(format!(
+                    "the update is newer than {NEWEST_DATABASE_UPDATE}, the newest known one, so the contents may \
+                     be misread"
+                ));
+            }
         }
         EseFileKind::Log => {
             let version =

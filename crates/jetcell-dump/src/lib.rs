@@ -77,6 +77,7 @@ pub use crate::schema::{SchemaOptions, dump_schema};
 pub use crate::space::dump_space;
 pub use crate::tree::{TreeSelector, dump_tree};
 pub use crate::values::{DumpedValue, NamedValues};
+pub use ese_format::foreign::FileContent;
 pub use ese_format::recognise::EseFileKind;
 
 /// Reason why a dump failed.
@@ -97,7 +98,7 @@ pub enum DumpError {
         /// Path of the file.
         path: PathBuf,
         /// Format of the file.
-        found: EseFileKind,
+        found: FileContent,
         /// Format that the dump needs.
         wanted: EseFileKind,
     },
@@ -122,8 +123,10 @@ pub enum UnusableReason {
     LogFormat(String),
     #[error("the header is damaged and the page size is unknown")]
     DamagedHeader,
-    #[error("the file is not an ESE database, log, checkpoint or flush map")]
-    UnknownFormat,
+    #[error(
+        "the file is not an ESE database, log, checkpoint or flush map{}", .0.correction(EseFileKind::Unknown)
+    )]
+    UnknownFormat(FileContent),
     #[error("the file is truncated inside the header: only {0} bytes remain")]
     Truncated(u64),
     #[error("table `{0}` does not exist")]
@@ -140,16 +143,18 @@ impl DumpError {
         Some(Cow::Borrowed(match self {
             DumpError::Io { .. } | DumpError::Output(_) => return None,
             DumpError::Format { found, .. } => match found {
-                EseFileKind::Database => "use dump header, pages, tree, schema or space",
-                EseFileKind::Log => "use dump header or log",
-                EseFileKind::Checkpoint => "use dump header or checkpoint",
-                EseFileKind::FlushMap => "use dump header or flushmap",
-                EseFileKind::Unknown => "no dump command supports this format",
+                FileContent::Ese(EseFileKind::Database) => "use dump header, pages, tree, schema or space",
+                FileContent::Ese(EseFileKind::Log) => "use dump header or log",
+                FileContent::Ese(EseFileKind::Checkpoint) => "use dump header or checkpoint",
+                FileContent::Ese(EseFileKind::FlushMap) => "use dump header or flushmap",
+                FileContent::Ese(EseFileKind::Unknown) | FileContent::Foreign(_) => {
+                    "no dump command supports this format"
+                }
             },
             DumpError::Unusable { reason, .. } => match reason {
                 UnusableReason::LogFormat(_) => "to show its header, use dump header",
                 UnusableReason::DamagedHeader => "restore the file from a backup",
-                UnusableReason::UnknownFormat => "specify a different file",
+                UnusableReason::UnknownFormat(_) => "specify a different file",
                 UnusableReason::Truncated(_) => return None,
                 UnusableReason::NoTable(_)
                 | UnusableReason::NoIndex { .. }

@@ -26,27 +26,43 @@ pub(crate) fn create(target: &Path, force: bool) -> io::Result<UnfinishedFile> {
     UnfinishedFile::create_exclusive(target)
 }
 
-/// Makes the content durable, publishes the value files that it refers to, and renames the file.
-pub(crate) fn finish(file: UnfinishedFile, values: Option<ValueFiles>) -> io::Result<()> {
-    file.sync().map_err(|error| with_path(file.temporary_path(), error))?;
+/// Time at which the files of an export become durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutputSync {
+    /// Each file is durable before it gets its final name.
+    EachFile,
+    /// All files become durable together at the end of the export.
+    AtEnd,
+}
+
+/// Publishes the value files to which the content refers, and renames the file. With [`OutputSync::EachFile`], all
+/// content is made durable first.
+pub(crate) fn finish(file: UnfinishedFile, values: Option<ValueFiles>, sync: OutputSync) -> io::Result<()> {
+    if sync == OutputSync::EachFile {
+        file.sync().map_err(|error| with_path(file.temporary_path(), error))?;
+    }
     if let Some(values) = values {
-        values.publish()?;
+        values.publish(sync)?;
     }
     let path = file.path().to_owned();
-    file.finish().map_err(|error| with_path(&path, error))
+    let finished = match sync {
+        OutputSync::EachFile => file.finish(),
+        OutputSync::AtEnd => file.finish_unsynced(),
+    };
+    finished.map_err(|error| with_path(&path, error))
 }
 
 /// An output stream that writes to a partial file or to standard output.
 pub(crate) enum OutputStream {
-    File(BufWriter<UnfinishedFile>),
+    File(BufWriter<UnfinishedFile>, OutputSync),
     Stdout(Box<dyn Write + Send>),
 }
 
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl OutputStream {
-    pub(crate) fn file(target: &Path, force: bool) -> io::Result<OutputStream> {
-        Ok(OutputStream::File(BufWriter::with_capacity(BUFFER_BYTES, create(target, force)?)))
+    pub(crate) fn file(target: &Path, force: bool, sync: OutputSync) -> io::Result<OutputStream> {
+        Ok(OutputStream::File(BufWriter::with_capacity(BUFFER_BYTES, create(target, force)?), sync))
     }
 
     /// Returns a stream to standard output. Control characters are escaped if the output is a terminal, and left
@@ -63,10 +79,10 @@ impl OutputStream {
     /// Completes the output; see [`finish`].
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
-            OutputStream::File(writer) => {
+            OutputStream::File(writer, sync) => {
                 let path = writer.get_ref().temporary_path().to_owned();
                 let file = writer.into_inner().map_err(|error| with_path(&path, error.into_error()))?;
-                finish(file, values)
+                finish(file, values, sync)
             }
             OutputStream::Stdout(mut writer) => writer.flush(),
         }
@@ -76,7 +92,7 @@ impl OutputStream {
 impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            OutputStream::File(writer) => {
+            OutputStream::File(writer, _) => {
                 writer.write(bytes).map_err(|error| with_path(writer.get_ref().temporary_path(), error))
             }
             OutputStream::Stdout(writer) => writer.write(bytes),
@@ -85,7 +101,7 @@ impl Write for OutputStream {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            OutputStream::File(writer) => {
+            OutputStream::File(writer, _) => {
                 writer.flush().map_err(|error| with_path(writer.get_ref().temporary_path(), error))
             }
             OutputStream::Stdout(writer) => writer.flush(),

@@ -5,7 +5,7 @@ use std::io;
 
 use ese_check::database::ReadableDatabase;
 use ese_format::PageNumber;
-use ese_format::compression::{self, decompress};
+use ese_format::compression::{self, DECOMPRESSION_FAILED, decompress};
 use ese_format::long_value::LongValueId;
 use ese_format::record::{Column, ColumnClass, ColumnValue, MultiValue, Record};
 
@@ -116,7 +116,10 @@ impl CellResolver<'_, '_> {
     ) -> io::Result<CellItem<'a>> {
         let plain = match decompress(stored, compression::MAX_INTRINSIC) {
             Ok(plain) => plain,
-            Err(error) => return Ok(unreadable(error, stored)),
+            Err(error) => {
+                let (code, name) = DECOMPRESSION_FAILED;
+                return Ok(unreadable(format!("{error} ({name} {code})"), stored));
+            }
         };
         if plain.len() <= self.remaining_bytes {
             self.remaining_bytes -= plain.len();

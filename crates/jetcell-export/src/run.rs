@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::TextFormat;
-use jetcell_vfs::{Vfs, create_private_directory, with_path};
+use jetcell_vfs::{Vfs, create_private_directory, sync_file_system, with_path};
 
 use crate::additional_rows::AdditionalRows;
 use crate::error::ExportError;
 use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::ExportIssues;
-use crate::output::{ExportDestination, OutputStream, file_name};
+use crate::output::{ExportDestination, OutputStream, OutputSync, file_name};
 use crate::rendering::RenderingOptions;
 use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
 use crate::selection::Selection;
@@ -42,6 +42,16 @@ pub struct ExportOptions {
     pub row_limit: usize,
     /// Format of the values.
     pub rendering: RenderingOptions,
+}
+
+impl ExportOptions {
+    /// Returns the time at which the output files become durable.
+    fn sync(&self) -> OutputSync {
+        match self.destination {
+            ExportDestination::Directory(_) if self.format != ExportFormat::Sqlite => OutputSync::AtEnd,
+            _ => OutputSync::EachFile,
+        }
+    }
 }
 
 /// Summary of an export.
@@ -151,6 +161,11 @@ pub fn export(
     if let Some(file) = sqlite {
         file.finish(shared)?;
     }
+    if let (OutputSync::AtEnd, ExportDestination::Directory(directory)) =
+        (options.sync(), &options.destination)
+    {
+        sync_file_system(directory).map_err(|error| with_path(directory, error))?;
+    }
     Ok(exported)
 }
 
@@ -215,7 +230,7 @@ impl TableWriter<'_> {
         options: &ExportOptions,
     ) -> io::Result<TableWriter<'static>> {
         let stream = match target {
-            Some(target) => OutputStream::file(target, options.force)?,
+            Some(target) => OutputStream::file(target, options.force, options.sync())?,
             None if options.format == ExportFormat::JsonLines => OutputStream::stdout(TextFormat::Json),
             None => OutputStream::stdout(TextFormat::Lines),
         };

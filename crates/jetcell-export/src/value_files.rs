@@ -8,9 +8,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
-use jetcell_vfs::{OutputFile, create_private_directory, sync_directory, with_path};
+use jetcell_vfs::{OutputFile, create_private_directory, sync_directory, sync_file_system, with_path};
 
 use crate::cell::ValueFileRef;
+use crate::output::OutputSync;
 use crate::table::TableColumn;
 use crate::target::check_absent;
 
@@ -102,9 +103,14 @@ impl ValueFiles {
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
     }
 
-    /// Moves all files to the final directory.
-    pub fn publish(self) -> io::Result<()> {
+    /// Moves all files to the final directory. With [`OutputSync::EachFile`], their content is made durable first.
+    pub(crate) fn publish(self, sync: OutputSync) -> io::Result<()> {
+        let is_synced = sync == OutputSync::EachFile;
         if self.count > 0 {
+            if is_synced {
+                sync_file_system(&self.staging_directory)
+                    .map_err(|error| with_path(&self.staging_directory, error))?;
+            }
             for entry in fs::read_dir(&self.staging_directory)
                 .map_err(|error| with_path(&self.staging_directory, error))?
             {
@@ -112,7 +118,9 @@ impl ValueFiles {
                 let target = self.directory.join(staged.file_name());
                 fs::rename(staged.path(), &target).map_err(|error| with_path(&target, error))?;
             }
-            sync_directory(&self.directory)?;
+            if is_synced {
+                sync_directory(&self.directory)?;
+            }
         }
         Ok(())
     }
@@ -145,8 +153,7 @@ impl ValueFile<'_> {
     }
 
     pub(crate) fn finish(mut self) -> io::Result<ValueFileRef> {
-        let durable = self.writer.flush().and_then(|()| self.writer.get_ref().sync());
-        durable.map_err(|error| with_path(&self.path, error))?;
+        self.writer.flush().map_err(|error| with_path(&self.path, error))?;
         self.finished = true;
         self.files.count += 1;
         Ok(ValueFileRef { path: format!("{}/{}", self.files.folder, self.name), bytes: self.bytes })

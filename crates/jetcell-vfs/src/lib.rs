@@ -17,6 +17,7 @@ mod file;
 mod file_list;
 mod file_name;
 mod file_ownership;
+mod file_range;
 mod freeze;
 mod input_file;
 mod layer;
@@ -48,6 +49,7 @@ pub use file::{
 };
 pub use file_list::{files_at, files_below};
 pub use file_name::{FileName, FileStem, NameError};
+pub use file_range::FileRange;
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{
     InputFile, check_input, check_secret, open_input, open_trusted_input, read_input, read_input_bytes,
@@ -59,7 +61,7 @@ pub use memory::try_reserve;
 pub use mounted::MountedVfs;
 pub use output_file::{
     OutputFile, clone_or_copy, create_new, create_private_directory, open_or_create, rename_durably,
-    sync_directory, sync_file,
+    sync_directory, sync_file, sync_file_system,
 };
 pub use overlay::OverlayVfs;
 pub use panic::abort_on_panic;

@@ -130,8 +130,11 @@ impl UnfinishedFile {
     }
 
     /// Renames the file to its final name. The file may be lost in a power failure.
+    ///
+    /// # Errors
+    /// The temporary name refers to a file of another process (`ResourceBusy`).
     pub fn finish_unsynced(mut self) -> io::Result<()> {
-        self.rename()
+        if self.has_its_name()? { self.rename() } else { Err(in_use_error()) }
     }
 
     fn finish_in_place(&mut self) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Transparent reading of files that are compressed with Zstandard.
+//! Transparent reading of compressed files, and of a database in a part of a file.
 
 use std::fs::File as RealFile;
 #[cfg(feature = "zst")]
@@ -10,14 +10,18 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_format::recognise::{EseFileKind, START_LEN};
-use jetcell_vfs::{File, FileLayer, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
+use jetcell_input::quantity::positive;
+use jetcell_vfs::{File, FileLayer, FileRange, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
 use jetcell_workload::units::ByteSize;
 
 #[cfg(not(feature = "zst"))]
 use crate::disabled_command::disabled_feature_error;
 
 /// First bytes of a Zstandard frame.
-const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// First bytes of a gzip member.
+const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 /// First bytes of a skippable frame, where the lower half of the first byte can have any value. Such frames may
 /// precede the content.
@@ -31,16 +35,29 @@ const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 /// a tenth of this limit.
 const DEFAULT_MAX_RATIO: u64 = 100;
 
-/// Options for unpacking compressed files that a command reads.
+/// Options for reading a file that is compressed or that contains a database.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct UnpackOptions {
-    /// Unpack .zst files up to this size [default: 1 GiB, or 100 times the packed size if that is more]
+    /// Unpack .zst and .gz files up to this size [default: 1 GiB, or 100 times the packed size if that is more]
     #[arg(long, value_name = "SIZE")]
     max_unpacked: Option<ByteSize>,
+    /// Read a database that begins at this offset of the file, such as an image of a disk
+    #[arg(long, value_name = "SIZE")]
+    offset: Option<ByteSize>,
+    /// Length of the database at --offset [default: up to the end of the file]
+    #[arg(long, value_name = "SIZE", requires = "offset", value_parser = positive::<ByteSize>)]
+    length: Option<ByteSize>,
 }
 
-/// A file system that unpacks compressed files when they are opened for reading. A file whose name ends in
-/// `.zst` is unpacked into a temporary file.
+impl UnpackOptions {
+    /// Returns true if the database is in a part of the file.
+    pub fn has_range(&self) -> bool {
+        self.offset.is_some()
+    }
+}
+
+/// A file system that unpacks compressed files when they are opened for reading. A file whose name ends in `.zst` or
+/// `.gz` is unpacked into a temporary file. If the options name a range, all files are read from there on instead.
 ///
 /// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
 /// completely. For other files, only the first [`START_LEN`] bytes are unpacked, which is enough to report that the
@@ -53,22 +70,22 @@ pub struct DecompressingVfs {
 impl DecompressingVfs {
     /// Opens the file system. See [`RealVfs::new`].
     pub fn new(options: RealOptions, unpack: UnpackOptions) -> io::Result<DecompressingVfs> {
+        // The start of a range need not be aligned.
+        let options = RealOptions { direct: options.direct && !unpack.has_range(), ..options };
         Ok(DecompressingVfs { inner: RealVfs::new(options)?, options: unpack })
     }
 
     /// Returns the unpacked content in an unnamed file, or `None` if the file is not compressed.
     fn unpack(&self, path: &Path) -> io::Result<Option<RealFile>> {
-        if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst")) {
-            return Ok(None);
-        }
+        let Some(packing) = Packing::from_name(path) else { return Ok(None) };
         // Opening a pipe would wait until its other end is opened.
         if !path.metadata()?.is_file() {
             return Ok(None);
         }
         let mut packed = RealFile::open(path)?;
         let mut magic = Vec::new();
-        Read::by_ref(&mut packed).take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-        if magic != MAGIC && !is_skippable(&magic) {
+        Read::by_ref(&mut packed).take(packing.magic_len()).read_to_end(&mut magic)?;
+        if !packing.has_magic(&magic) {
             return Ok(None);
         }
         packed.rewind()?;
@@ -84,7 +101,7 @@ impl DecompressingVfs {
         let corrupt = |error: io::Error| {
             io::Error::new(error.kind(), format!("the compressed content is damaged: {error}"))
         };
-        let mut content = decoder(packed, corrupt)?;
+        let mut content = packing.decoder(packed, corrupt)?;
         let mut start = Vec::new();
         Read::by_ref(&mut content).take(START_LEN as u64).read_to_end(&mut start).map_err(corrupt)?;
         let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
@@ -119,19 +136,59 @@ impl DecompressingVfs {
     }
 }
 
-/// Decodes a compressed file. `corrupt` converts errors in its content.
-#[cfg(feature = "zst")]
-fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Result<impl Read> {
-    zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)
+/// Format of a compressed file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Packing {
+    Zstandard,
+    Gzip,
 }
 
-/// Returns an error that explains how to get a build that includes the decoder.
-#[cfg(not(feature = "zst"))]
-fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        disabled_feature_error("reading compressed files", "zst").full_text(),
-    ))
+impl Packing {
+    /// Returns the format that the name of a file indicates.
+    fn from_name(path: &Path) -> Option<Packing> {
+        let extension = path.extension()?;
+        [("zst", Packing::Zstandard), ("gz", Packing::Gzip)]
+            .into_iter()
+            .find_map(|(name, packing)| extension.eq_ignore_ascii_case(name).then_some(packing))
+    }
+
+    fn magic_len(self) -> u64 {
+        match self {
+            Packing::Zstandard => ZSTANDARD_MAGIC.len() as u64,
+            Packing::Gzip => GZIP_MAGIC.len() as u64,
+        }
+    }
+
+    fn has_magic(self, start: &[u8]) -> bool {
+        match self {
+            Packing::Zstandard => start == ZSTANDARD_MAGIC || is_skippable(start),
+            Packing::Gzip => start == GZIP_MAGIC,
+        }
+    }
+
+    /// Decodes a compressed file. `corrupt` converts errors in its content.
+    #[cfg(feature = "zst")]
+    fn decoder(
+        self,
+        packed: RealFile,
+        corrupt: impl Fn(io::Error) -> io::Error,
+    ) -> io::Result<Box<dyn Read>> {
+        let packed = BufReader::new(packed);
+        let decoder: Box<dyn Read> = match self {
+            Packing::Zstandard => Box::new(zstd::Decoder::with_buffer(packed).map_err(corrupt)?),
+            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
+        };
+        Ok(decoder)
+    }
+
+    /// Returns an error that explains how to get a build that includes the decoder.
+    #[cfg(not(feature = "zst"))]
+    fn decoder(self, _: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            disabled_feature_error("reading compressed files", "zst").full_text(),
+        ))
+    }
 }
 
 fn is_skippable(start: &[u8]) -> bool {
@@ -175,6 +232,11 @@ impl VfsLayer for DecompressingVfs {
         &self.inner
     }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if let (OpenMode::Read, Some(offset)) = (mode, self.options.offset) {
+            let whole = self.inner.open(path, mode)?;
+            let length = self.options.length.map(|length| length.0);
+            return Ok(Arc::new(FileRange::new(whole, offset.0, length)?));
+        }
         if mode == OpenMode::Read
             && let Some(plain) = self.unpack(path)?
         {

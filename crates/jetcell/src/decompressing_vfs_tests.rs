@@ -11,8 +11,11 @@ struct UnpackFixture {
 
 impl UnpackFixture {
     fn new(max_unpacked: Option<u64>) -> UnpackFixture {
+        UnpackFixture::with(UnpackOptions { max_unpacked: max_unpacked.map(ByteSize), ..Default::default() })
+    }
+
+    fn with(options: UnpackOptions) -> UnpackFixture {
         let real = RealOptions { direct: false, ..RealOptions::default() };
-        let options = UnpackOptions { max_unpacked: max_unpacked.map(ByteSize) };
         UnpackFixture {
             dir: tempfile::tempdir().unwrap(),
             vfs: DecompressingVfs::new(real, options).unwrap(),
@@ -65,6 +68,55 @@ fn compressed_files_read_as_content_and_other_files_unchanged() {
     let cut = site.read(&site.write("c.zst", &packed[..packed.len() / 2])).unwrap_err().to_string();
     assert!(cut.contains("the compressed content is damaged"), "{cut}");
     assert!(site.read(&site.dir.path().join("none.zst")).is_err());
+}
+
+/// Returns the bytes as a gzip file.
+fn gzip(bytes: impl Read) -> Vec<u8> {
+    let mut packed = Vec::new();
+    flate2::read::GzEncoder::new(bytes, flate2::Compression::fast()).read_to_end(&mut packed).unwrap();
+    packed
+}
+
+#[test]
+fn gzip_files_read_as_content_within_the_same_limits() {
+    let site = UnpackFixture::new(Some(10 << 20));
+    let mut content = database_start();
+    content.extend((0..100_000u32).flat_map(u32::to_le_bytes));
+    let packed = gzip(content.as_slice());
+    assert!(site.read(&site.write("a.edb.gz", &packed)).unwrap() == content);
+    let (one, other) = content.split_at(5000);
+    assert!(site.read(&site.write("b.edb.GZ", &[gzip(one), gzip(other)].concat())).unwrap() == content);
+    assert!(site.read(&site.write("a.edb", &packed)).unwrap() == packed, "the name does not end in .gz");
+    assert!(site.read(&site.write("c.edb.gz", &content)).unwrap() == content, "the content is not packed");
+    let cut = site.read(&site.write("cut.gz", &packed[..packed.len() / 2])).unwrap_err().to_string();
+    assert!(cut.contains("the compressed content is damaged"), "{cut}");
+    let zeros = |start: &[u8], len: u64| gzip(start.chain(io::repeat(0).take(len - start.len() as u64)));
+    let large = site.write("large.gz", &zeros(&database_start(), (10 << 20) + 1));
+    let error = site.read(&large).unwrap_err().to_string();
+    assert!(error.contains("exceeds 10MiB") && error.contains("--max-unpacked"), "{error}");
+    let other = site.write("other.gz", &zeros(b"no database", 20 << 20));
+    assert_eq!(site.read(&other).unwrap().len(), START_LEN);
+}
+
+#[test]
+fn a_range_of_a_file_is_read() {
+    let range = |offset: u64, length: Option<u64>| UnpackOptions {
+        offset: Some(ByteSize(offset)),
+        length: length.map(ByteSize),
+        ..Default::default()
+    };
+    let content: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
+    for (offset, length) in [(0, Some(4096)), (1000, None), (40_000, None), (513, Some(39_487))] {
+        let site = UnpackFixture::with(range(offset, length));
+        let end = length.map_or(content.len(), |length| (offset + length) as usize);
+        let path = site.write("image.gz", &content);
+        assert!(site.read(&path).unwrap() == content[offset as usize..end], "{offset}");
+    }
+    for (offset, length) in [(40_001, None), (513, Some(39_488))] {
+        let site = UnpackFixture::with(range(offset, length));
+        let error = site.read(&site.write("image", &content)).unwrap_err().to_string();
+        assert!(error.contains("only 40000 bytes"), "{error}");
+    }
 }
 
 #[test]

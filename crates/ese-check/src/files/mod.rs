@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::Generation;
+use ese_format::foreign::FileContent;
 use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{Vfs, parent_directory};
 use serde::Serialize;
@@ -59,9 +60,13 @@ pub fn check_files(
     each: &mut dyn FnMut(FileReport),
 ) -> Vec<LogSet> {
     let mut by_format: BTreeMap<EseFileKind, Vec<PathBuf>> = BTreeMap::new();
+    let mut unknown = Vec::new();
     for path in paths {
         match RecognizedFile::open(vfs, path) {
-            Ok(source) => by_format.entry(EseFileKind::detect(&source.start)).or_default().push(path.clone()),
+            Ok(source) => match EseFileKind::detect(&source.start) {
+                EseFileKind::Unknown => unknown.push((path, FileContent::detect(&source.start))),
+                kind => by_format.entry(kind).or_default().push(path.clone()),
+            },
             Err(error) => {
                 let findings = Findings::new(path).with_sink(options.sink.clone());
                 let report = FileReport::unreadable(path, EseFileKind::Unknown, error.to_string(), findings);
@@ -82,7 +87,7 @@ pub fn check_files(
     take_paths(EseFileKind::Checkpoint).iter().for_each(|path| set.checkpoint(path));
     take_paths(EseFileKind::FlushMap).iter().for_each(|path| set.flush_map(path));
     take_paths(EseFileKind::Database).iter().for_each(|path| set.database(path));
-    take_paths(EseFileKind::Unknown).iter().for_each(|path| set.unknown(path));
+    unknown.into_iter().for_each(|(path, content)| set.unknown(path, content));
     set.sets
 }
 
@@ -204,8 +209,9 @@ impl FileSet<'_> {
         (self.each)(report);
     }
 
-    fn unknown(&mut self, path: &Path) {
-        let why = "the file is not an ESE database, log, checkpoint or flush map".to_owned();
+    fn unknown(&mut self, path: &Path, content: FileContent) {
+        let correction = content.correction(EseFileKind::Unknown);
+        let why = format!("the file is not an ESE database, log, checkpoint or flush map{correction}");
         let mut findings = Findings::new(path);
         findings.lenient = true;
         let report = FileReport::unreadable(path, EseFileKind::Unknown, why, findings);

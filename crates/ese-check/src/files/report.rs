@@ -205,8 +205,11 @@ impl RequiredLogs {
     /// Returns the command line that recovers the database. If no logs were found, `LOGS` stands for their directory.
     pub fn recovery(&self, database: &Path) -> String {
         // Recovery writes files, so it does not accept compressed files.
-        if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
-            return format!("decompress the files with zstd -d, then run {}", RecoverCommand::default());
+        let unpack = |(end, command): &(&str, &'static str)| {
+            database.extension().is_some_and(|found| found.eq_ignore_ascii_case(end)).then_some(*command)
+        };
+        if let Some(command) = [("zst", "zstd -d"), ("gz", "gunzip")].iter().find_map(unpack) {
+            return format!("decompress the files with {command}, then run {}", RecoverCommand::default());
         }
         let logs = self.found.first().map(|log| parent_directory(log));
         let database = Some(database).filter(|database| logs != Some(parent_directory(database)));

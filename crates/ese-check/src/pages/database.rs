@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_format::checksum::{PageIntegrity, header_checksum, u32_at};
-use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
+use ese_format::foreign::FileContent;
+use ese_format::header::{
+    DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies, HeaderError,
+    NEWEST_DATABASE_UPDATE,
+};
 use ese_format::page::Page;
-use ese_format::recognise::FILE_TYPE_AT;
+use ese_format::recognise::{EseFileKind, FILE_TYPE_AT};
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
 use jetcell_host::{Cancellation, Pacer};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
@@ -21,6 +25,8 @@ use crate::pages::spare_buffers::SpareBuffers;
 
 /// Number of bytes that hold both header copies for any page size.
 const HEADERS_LEN: usize = 2 * 32768;
+/// Offset of the format update in the header.
+const UPDATE_AT: u64 = 232;
 /// File type of temporary databases, at byte 667 of the header.
 const FILE_TYPE_TEMPORARY: u32 = 5;
 /// Required alignment, in bytes, of the start and end of each transfer.
@@ -77,8 +83,8 @@ impl ReadableDatabase {
         let mut start = IoBuffer::zeroed(usize::try_from(len).unwrap_or(usize::MAX).min(HEADERS_LEN));
         file.read_at(0, &mut start, IoReason::Verify).map_err(io)?;
         let temporary = convert_temporary_headers(&mut start);
-        let (header, copies) = DatabaseHeader::read_from_start(&start)
-            .map_err(|error| CheckError::Header { path: path.to_owned(), error })?;
+        let (header, copies) =
+            DatabaseHeader::read_from_start(&start).map_err(|error| header_error(path, &start, error))?;
         let page_size = header.page_size;
         findings.page_size = Some(page_size);
         let tail = len % page_size.bytes() as u64;
@@ -112,6 +118,11 @@ impl ReadableDatabase {
         };
         if let Some((severity, kind, offset, what)) = found {
             findings.add_at_offset(severity, kind, offset, what.to_owned());
+        }
+        if header.update > NEWEST_DATABASE_UPDATE {
+            let (update, newest) = (header.update, NEWEST_DATABASE_UPDATE);
+            let what = format!("format update {update} is newer than {newest}, the newest known one");
+            findings.add_at_offset(Severity::Info, FindingKind::FormatNewer, UPDATE_AT, what);
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
         let file_pages = u32::try_from(pages).unwrap_or(u32::MAX).min(u32::MAX - 1);
@@ -220,6 +231,15 @@ impl ReadableDatabase {
         let len = (end.div_ceil(ALIGNMENT) * ALIGNMENT).min(self.len.max(end)) - aligned;
         // The length is at most one chunk, which is a few hundred KiB.
         (aligned, len as usize, (start - aligned) as usize)
+    }
+}
+
+/// Returns the error for a file whose header cannot be read. A file of another format is named.
+fn header_error(path: &Path, start: &[u8], error: HeaderError) -> CheckError {
+    let path = path.to_owned();
+    match FileContent::detect(start) {
+        FileContent::Ese(EseFileKind::Database | EseFileKind::Unknown) => CheckError::Header { path, error },
+        content => CheckError::OtherFormat { path, content },
     }
 }
 

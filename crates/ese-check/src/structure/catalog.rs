@@ -300,16 +300,21 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
     CheckedCatalog { tables, complete: complete && decoded }
 }
 
+/// Returns the shape of the catalog's tree or of its shadow's tree.
+pub(crate) fn catalog_shape((label, tree, root): (&str, TreeId, PageNumber)) -> TreeShape {
+    TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() }
+}
+
 /// Callback that receives a row's page, key, and data.
 type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn for_each_row(
     reader: &mut VerifiedPageReader<'_>,
-    (label, tree, root): (&str, TreeId, PageNumber),
+    catalog: (&str, TreeId, PageNumber),
     visit: VisitRow<'_>,
 ) -> bool {
     let mut unreported = Findings::new(&reader.database.path);
-    let shape = TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() };
+    let shape = catalog_shape(catalog);
     let newest = reader.database.header.db_time;
     let mut walker = TreeWalker { reader, findings: &mut unreported, claims: None, newest, read_ahead: None };
     let summary = walk(&mut walker, &shape, &mut |page, node, _| visit(page, node.key_to_vec(), node.data));

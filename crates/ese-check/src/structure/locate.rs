@@ -1,16 +1,16 @@
 //! Checks the internal pages of all trees, and finds the trees to which damaged pages belong. Leaves are read only in the
 //! catalog.
 
+use ese_format::PageNumber;
 use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader};
-use ese_format::{PageNumber, TreeId};
 
 use crate::findings::Findings;
 use crate::pages::database::ReadableDatabase;
 use crate::pages::page_set::PageSet;
 use crate::pages::page_status::PageCounts;
 use crate::pages::reader::{PageProblem, VerifiedPageReader};
-use crate::structure::catalog::{self, CATALOG, SHADOW};
+use crate::structure::catalog::{self, CATALOG, SHADOW, catalog_shape};
 use crate::structure::leaf::TreeContext;
 use crate::structure::space::available_extents;
 use crate::structure::tree::referrer;
@@ -67,10 +67,6 @@ pub(crate) fn check_internal_pages(
             findings.report_available_pages(|page| contains(&available, page).then(|| shape.label.clone()));
         counts.count_leftovers(&kinds);
     }
-}
-
-fn catalog_shape((label, tree, root): (&str, TreeId, PageNumber)) -> TreeShape {
-    TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() }
 }
 
 /// Returns true if one of the extents, which are sorted, contains the page.

@@ -21,11 +21,11 @@ pub(crate) mod tree_shape;
 
 use std::collections::{BTreeMap, HashMap};
 
-use ese_format::PageNumber;
 use ese_format::record::Record;
+use ese_format::{PageNumber, TreeId};
 use serde::Serialize;
 
-use self::catalog::CheckedTable;
+use self::catalog::{CATALOG, CheckedTable, SHADOW, catalog_shape};
 use self::index::{EntryVisitor, IndexCheck};
 use self::key_filter::KeyFilter;
 use self::leaf::{ParallelVisitor, WalkSummary};
@@ -146,6 +146,13 @@ pub(crate) fn check_structure(
     if !catalog.complete {
         // Trees that are not listed also own pages.
         check.trees[0].incomplete = true;
+        // Damaged pages of a catalog that does not list itself are reported, too.
+        let listed = |tree: TreeId| catalog.tables.iter().any(|table| table.tree == tree);
+        for missing in [CATALOG, SHADOW].into_iter().filter(|(_, tree, _)| !listed(*tree)) {
+            let tree = check.add(catalog_shape(missing), Some(root));
+            check.walk(tree, &mut |_, _, _| {});
+            check.space(tree);
+        }
     }
     check.read_ahead = LeafReadAhead::new(catalog.tables.iter().flat_map(CheckedTable::trees).collect());
     let total = catalog.tables.len() as u64;

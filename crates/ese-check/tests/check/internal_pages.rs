@@ -31,10 +31,15 @@ fn zero_pages_of_the_catalog_are_errors() {
     database.bytes[14 * 4096..].fill(0);
     for structure in [false, true] {
         let report = check(&database, structure);
-        let of_catalog = |finding: &Finding| finding.tree.as_deref() == Some("MSysObjects");
-        let expected = if structure { FindingKind::CatalogRow } else { FindingKind::PageZero };
-        let found = report.errors().any(|finding| of_catalog(finding) && finding.kind == expected);
-        assert!(found, "structure {structure}: {:#?}", report.findings);
+        let mut zero = Vec::new();
+        for finding in report.errors().filter(|finding| finding.kind == FindingKind::PageZero) {
+            zero.extend(finding.tree.clone().zip(finding.page.map(PageNumber::get)));
+        }
+        for (tree, pages) in [("MSysObjects", &[13, 14][..]), ("MSysObjectsShadow", &[24])] {
+            let named: Vec<u32> =
+                zero.iter().filter(|(name, _)| name == tree).map(|(_, page)| *page).collect();
+            assert_eq!(named, pages, "structure {structure}, {tree}: {:#?}", report.findings);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ese_format::catalog::CatalogError;
-use ese_format::compression::CompressionError;
+use ese_format::compression::{CompressionError, DECOMPRESSION_FAILED};
 use ese_format::header::HeaderError;
 use ese_format::log::header::LogHeaderError;
 use ese_format::log::record::{ImageError, LogRecordError};
@@ -135,6 +135,19 @@ pub enum Corruption {
     NoChunk { id: LongValueId, offset: u32 },
     #[error("{id:?} at {offset}: {error}")]
     Chunk { id: LongValueId, offset: u32, error: CompressionError },
+}
+
+impl Corruption {
+    /// Returns the number and the name of ESE's error, if it does not depend on where the damage is.
+    pub(super) fn jet(&self) -> Option<(i32, &'static str)> {
+        match self {
+            Corruption::PageTime(fault) => Some(fault.jet()),
+            Corruption::Page(PageDefect::Zero) => Some((-1019, "JET_errPageNotInitialized")),
+            Corruption::Compression(_) | Corruption::Chunk { .. } => Some(DECOMPRESSION_FAILED),
+            Corruption::TableRecord { fault, .. } => fault.jet(),
+            _ => None,
+        }
+    }
 }
 
 /// Consequence of a bulk load for redo.

@@ -77,6 +77,9 @@ pub enum LogErrorKind {
     /// The file contains a record that cannot be decoded.
     #[error(transparent)]
     UnknownRecord(#[from] LogRecordError),
+    /// The file contains a record of this type, which only engines of earlier log formats write.
+    #[error("the {0} record has a type that engines do not write in this log format")]
+    ObsoleteRecord(&'static str),
     /// The file contains a record of this type that recovery cannot redo, and the reason.
     #[error("the {0} record {1}")]
     RefusedRecord(&'static str, &'static str),

@@ -389,19 +389,17 @@ impl Error {
             Error::DiskFull { .. } => (-1808, "JET_errDiskFull"),
             Error::OutOfMemory { .. } => (-1011, "JET_errOutOfMemory"),
             Error::InUse { .. } => (-1032, "JET_errFileAccessDenied"),
-            Error::Corrupt { fault: Corruption::PageTime(fault), .. } => fault.jet(),
-            Error::Corrupt { fault: Corruption::Page(PageDefect::Zero), .. } => {
-                (-1019, "JET_errPageNotInitialized")
-            }
-            Error::Corrupt { page: Some(_), .. } => (-1018, "JET_errReadVerifyFailure"),
-            Error::Corrupt { page: None, .. } | Error::EarlierVersion { .. } => {
-                (-1206, "JET_errDatabaseCorrupted")
-            }
+            Error::Corrupt { fault, page, .. } => fault.jet().unwrap_or(match page {
+                Some(_) => (-1018, "JET_errReadVerifyFailure"),
+                None => (-1206, "JET_errDatabaseCorrupted"),
+            }),
+            Error::EarlierVersion { .. } => (-1206, "JET_errDatabaseCorrupted"),
             Error::LogsMissing { .. } => (-543, "JET_errRequiredLogFilesMissing"),
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
             Error::Log { fault, .. } => match fault {
-                LogErrorKind::Header(LogHeaderError::UnknownVersion { .. }) => (-514, "JET_errBadLogVersion"),
+                LogErrorKind::Header(LogHeaderError::UnknownVersion { .. })
+                | LogErrorKind::ObsoleteRecord(_) => (-514, "JET_errBadLogVersion"),
                 LogErrorKind::Length { .. } => (-541, "JET_errLogFileSizeMismatch"),
                 LogErrorKind::Header(_)
                 | LogErrorKind::Damaged(_)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ese_format::foreign::ForeignFormat;
 use ese_format::key::KeyError;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::record::{ColumnId, RecordError, ValueError};
@@ -87,6 +88,8 @@ pub enum UsageError {
     StopTooEarly { database: PathBuf, needed: Generation, until: LogPosition },
     #[error("no ESE logs or databases were found")]
     NothingFound,
+    #[error("{path}: the file is not an ESE database or log but {format}")]
+    OtherFormat { path: PathBuf, format: ForeignFormat },
     #[error(
         "{log}: an unfinished transaction changed a counter (log record at {position:?}); Jetcell cannot roll \
          this change back and can only leave the database dirty"
@@ -195,7 +198,9 @@ impl UsageError {
             UsageError::NoMoreGenerations => "start a new log stream",
             UsageError::SeveralStreams => "specify the files of only one stream",
             UsageError::NoLogs(_) => "also specify the directory of its logs",
-            UsageError::NothingFound => "specify the directory of an instance, or its files",
+            UsageError::NothingFound | UsageError::OtherFormat { .. } => {
+                "specify the directory of an instance, or its files"
+            }
             UsageError::StopTooEarly { .. } => "choose a later position",
             UsageError::NoTransaction => "begin a transaction first",
             UsageError::OpenTransaction => "commit or roll it back first",

@@ -285,6 +285,7 @@ impl<'a> SpaceLock<'a> {
         let last = owned.checked_add(count).and_then(PageNumber::new);
         let last = last.ok_or_else(|| UsageError::DatabaseFull(self.file.path.clone()))?;
         self.file.grow_file(last)?;
+        self.file.count_extension();
         group::run(self.file, false, |group| {
             let database = DatabaseIdInLog(self.file.log_id);
             group.record_before(LogRecord::ExtendDb(ExtendDb { database, last }));

@@ -236,6 +236,14 @@ impl DatabaseFile {
         grown
     }
 
+    /// Counts an extension of the file. The next write of the header makes the count durable.
+    pub(crate) fn count_extension(&self) {
+        let now = LogTime::from_unix_ms(self.vfs.clock().unix_ms());
+        let mut header = self.header.lock();
+        header.extend_count = header.extend_count.saturating_add(1);
+        header.extend_time = now;
+    }
+
     /// Changes the header and makes it durable.
     pub(crate) fn update_header(&self, change: impl FnOnce(&mut DatabaseHeader)) -> Result<()> {
         let _one = self.header_write.lock();

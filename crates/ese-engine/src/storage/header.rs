@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use ese_format::PageSize;
-use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError};
+use ese_format::foreign::FileContent;
+use ese_format::header::{DatabaseHeader, HeaderCopies, HeaderError, NEWEST_DATABASE_UPDATE};
 use jetcell_vfs::{File, IoBuffer, IoReason};
 
-use crate::file_error::{FileError, NEWEST_UPDATE};
+use crate::file_error::FileError;
 use crate::{Error, FailedOperation, InstanceFailure, Result};
 
 /// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.
@@ -50,7 +51,7 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
             file_error(FileError::NoHeader)
         }
         HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-            file_error(FileError::NotADatabase)
+            file_error(FileError::NotADatabase(FileContent::detect(&start)))
         }
         other => Error::corrupt(&path, other),
     })
@@ -81,7 +82,7 @@ pub(crate) fn check_format(
     to_recover: bool,
 ) -> Result<()> {
     let written = header.update == ese_format::header::DATABASE_UPDATE && header.update_minor == 0;
-    let error = if to_recover && header.update > NEWEST_UPDATE {
+    let error = if to_recover && header.update > NEWEST_DATABASE_UPDATE {
         FileError::TooNew(header.update)
     } else if !to_recover && !written {
         FileError::OtherUpdate(header.update, header.update_minor)
@@ -113,9 +114,13 @@ mod tests {
         assert_eq!(refused(|_| (), true), "");
         assert!(refused(|header| header.update += 1, false).contains("cannot be written"));
         assert!(refused(|header| header.update_minor = 1, false).contains("cannot be written"));
-        assert_eq!(refused(|header| header.update = NEWEST_UPDATE, true), "", "redo knows more than writing");
+        assert_eq!(
+            refused(|header| header.update = NEWEST_DATABASE_UPDATE, true),
+            "",
+            "redo knows more than writing"
+        );
         assert!(
-            refused(|header| header.update = NEWEST_UPDATE + 1, true)
+            refused(|header| header.update = NEWEST_DATABASE_UPDATE + 1, true)
                 .contains("newest that can be recovered")
         );
         let pages = |header: &mut DatabaseHeader| header.page_size = PageSize::KIB_8;

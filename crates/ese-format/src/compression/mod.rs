@@ -6,20 +6,23 @@
 //!    2               7-bit units of UTF-16            same
 //!    3               XPRESS (plain LZ77)              0, u16 plain length
 //!    4               erased                           any; no data left
+//!    7               LZ4 (one block)                  0, u16 plain length
 //! ```
 //!
-//! Scheme 0 means that the value is not compressed: all bytes, including the first, belong to the value. Xpress9 (5),
-//! Xpress10 (6) and LZ4 (7), which only newer databases use, are not supported and return an error.
+//! All other schemes return an error, as in ESE. Xpress9 (5) and Xpress10 (6) are not supported.
 
 mod seven_bit;
 mod xpress;
 
 use thiserror::Error;
 
+/// ESE's error for a value that cannot be decompressed.
+pub const DECOMPRESSION_FAILED: (i32, &str) = (-1620, "JET_errDecompressionFailed");
+
 /// Error returned when stored bytes cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CompressionError {
-    /// The value uses a scheme that this crate does not support.
+    /// The value uses a scheme that this crate does not support, or that does not exist.
     #[error("compression scheme {0} is not supported")]
     Unsupported(u8),
     /// The value was erased intentionally.
@@ -44,11 +47,11 @@ pub enum CompressionError {
     },
 }
 
-const NONE: u8 = 0;
 const SEVEN_BIT_ASCII: u8 = 1;
 const SEVEN_BIT_UNICODE: u8 = 2;
 const XPRESS: u8 = 3;
 const SCRUB: u8 = 4;
+const LZ4: u8 = 7;
 
 /// Maximum length of a value that can be stored compressed within a record.
 pub const MAX_INTRINSIC: usize = 64 * 1024;
@@ -57,20 +60,28 @@ pub const MAX_INTRINSIC: usize = 64 * 1024;
 pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionError> {
     let Some((&first, rest)) = stored.split_first() else { return Ok(Vec::new()) };
     match first >> 3 {
-        NONE if stored.len() <= limit => Ok(stored.to_vec()),
-        NONE => Err(CompressionError::TooLong { limit }),
         SEVEN_BIT_ASCII => seven_bit::decompress(rest, first & 7, 1, limit),
         SEVEN_BIT_UNICODE => seven_bit::decompress(rest, first & 7, 2, limit),
-        XPRESS => {
+        scheme @ (XPRESS | LZ4) => {
             let (len, stream) = rest.split_first_chunk().ok_or(CompressionError::Corrupt)?;
             let len = usize::from(u16::from_le_bytes(*len));
             if len > limit {
                 return Err(CompressionError::TooLong { limit });
             }
-            xpress::decompress(stream, len)
+            if scheme == XPRESS { xpress::decompress(stream, len) } else { decompress_lz4(stream, len) }
         }
         SCRUB => Err(CompressionError::Erased),
         scheme => Err(CompressionError::Unsupported(scheme)),
+    }
+}
+
+/// Decompresses an LZ4 block whose plain length is `len`.
+fn decompress_lz4(block: &[u8], len: usize) -> Result<Vec<u8>, CompressionError> {
+    let mut plain = vec![0; len];
+    match lz4_flex::block::decompress_into(block, &mut plain) {
+        Ok(found) if found == len => Ok(plain),
+        Ok(found) => Err(CompressionError::WrongLength { expected: len, found }),
+        Err(_) => Err(CompressionError::Corrupt),
     }
 }
 
@@ -145,9 +156,26 @@ mod tests {
     #[test]
     fn each_failure_has_a_distinct_error() {
         assert_eq!(decompress(&[4 << 3, b'L'], 10), Err(CompressionError::Erased));
-        assert_eq!(decompress(&[5 << 3, 0], 10), Err(CompressionError::Unsupported(5)));
+        for scheme in [0, 5, 6, 8, 31] {
+            assert_eq!(decompress(&[scheme << 3, 0], 10), Err(CompressionError::Unsupported(scheme)));
+        }
         assert_eq!(decompress(&hex("1804000000008000000000"), 10), Err(CompressionError::Corrupt));
         assert_eq!(decompress(&[], 10).unwrap(), b"");
+    }
+
+    #[test]
+    fn an_lz4_block_decompresses() {
+        // A literal byte, and a match that repeats it 19 times and more, and five literals.
+        let block = [&[0x1f, b'x', 1, 0, 4, 0x50][..], b"hello"].concat();
+        let stored = |len: u16| [&[LZ4 << 3][..], &len.to_le_bytes(), &block].concat();
+        let plain = [&[b'x'; 24][..], b"hello"].concat();
+        assert_eq!(decompress(&stored(29), 29).unwrap(), plain);
+        assert_eq!(decompress(&stored(29), 28), Err(CompressionError::TooLong { limit: 28 }));
+        assert_eq!(decompress(&stored(28), 40), Err(CompressionError::Corrupt));
+        let wrong = CompressionError::WrongLength { expected: 30, found: 29 };
+        assert_eq!(decompress(&stored(30), 40), Err(wrong));
+        assert_eq!(decompress(&[LZ4 << 3, 1], 10), Err(CompressionError::Corrupt));
+        assert_eq!(decompress(&[LZ4 << 3, 5, 0, 0x10], 10), Err(CompressionError::Corrupt));
     }
 
     proptest! {

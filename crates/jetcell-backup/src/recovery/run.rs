@@ -60,8 +60,10 @@ impl RecoveryRequest {
         if prepared.until != LogPosition::MAX {
             report.position = Some(prepared.until.to_string());
         }
-        if !self.dry_run {
-            let replay = PlannedReplay { request: self, vfs, prepared: &prepared, progress };
+        let replay = PlannedReplay { request: self, vfs, prepared: &prepared, progress };
+        if self.dry_run {
+            replay.check_target()?;
+        } else {
             replay.run(open_events, &mut report)?;
         }
         report.lost = prepared.lost;
@@ -78,6 +80,22 @@ struct PlannedReplay<'a> {
 }
 
 impl PlannedReplay<'_> {
+    /// Returns the error with which [`PlannedReplay::run`] would fail before it replays a record.
+    fn check_target(&self) -> Result<()> {
+        match &self.request.target {
+            RecoveryTarget::Originals => {
+                let directory = log_directory(&self.prepared.plan)?;
+                check_not_in_use(&self.prepared.set, &directory)?;
+                let trial = overlay(self.vfs, &directory)?;
+                WorkingSet::in_place(&*trial, self.prepared, self.request).map(drop)
+            }
+            RecoveryTarget::Copies(directory) => {
+                let directory = directory.clone().unwrap_or_else(|| self.request.default_directory());
+                WorkingSet::check_copied(self.prepared, &directory)
+            }
+        }
+    }
+
     fn run(&self, open_events: &OpenEventsFn, report: &mut RecoveryReport) -> Result<()> {
         let (vfs, set) = (self.vfs, &self.prepared.set);
         let mut work = match &self.request.target {

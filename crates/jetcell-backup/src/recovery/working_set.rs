@@ -1,5 +1,6 @@
 //! The files that a recovery modifies: copies in a separate directory, or the originals.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,30 @@ impl Drop for WorkingCopies {
     }
 }
 
+/// Returns an error if several databases have the same name.
+fn check_names(set: &RecoverySet) -> Result<()> {
+    let mut names = HashSet::new();
+    match set.databases.iter().find(|database| !names.insert(database.path.file_name())) {
+        Some(database) => Err(RecoveryError::SameName(database.path.clone())),
+        None => Ok(()),
+    }
+}
+
 impl WorkingSet {
+    /// Returns the error that [`WorkingSet::copied`] would return for this directory. Nothing is created.
+    pub fn check_copied(prepared: &PreparedRecovery, directory: &Path) -> Result<()> {
+        let at_directory = |error| with_path(directory, error);
+        match fs::read_dir(directory).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(RecoveryError::NotEmpty(directory.to_path_buf())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                // The path exists, so this fails with the error of the recovery.
+                create_private_directory(directory).map_err(at_directory)?;
+                Err(at_directory(error).into())
+            }
+            Ok(false) | Err(_) => check_names(&prepared.set),
+        }
+    }
+
     /// Copies databases and logs into `directory`, which must be empty or not exist. The copies share blocks with the
     /// originals if the file system supports that. The newest log is truncated at the end of the replay, unless the
     /// databases stay dirty.
@@ -95,6 +119,7 @@ impl WorkingSet {
             clone_or_copy(from, to, &mut |_| true).map_err(|error| with_path(to, error))
         };
         let copies = WorkingCopies::begin(&**vfs, directory)?;
+        check_names(set)?;
         let mut paths = DatabasePaths::default();
         let others = request.map.iter().map(|(_, new)| new).filter(|new| new.is_file());
         let found = set.databases.iter().map(|database| &database.path);
@@ -103,9 +128,6 @@ impl WorkingSet {
             let name = path.file_name().unwrap_or_default().to_owned();
             let copy = directory.join(&name);
             if names.contains(&name) {
-                if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
-                    return Err(RecoveryError::SameName(path.clone()));
-                }
                 continue;
             }
             copy_file(path, &copy)?;

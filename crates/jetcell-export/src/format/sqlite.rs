@@ -12,7 +12,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use crate::additional_rows::RowMark;
 use crate::cell::ExportedCell;
 use crate::format::{item_value, json};
-use crate::output;
+use crate::output::{self, OutputSync};
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
 use crate::value::{ExportedValue, write_sid};
@@ -133,7 +133,7 @@ impl SqliteFile {
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         self.connection.execute_batch("COMMIT").map_err(|error| failed(&self.file, error))?;
         self.connection.close().map_err(|(_, error)| failed(&self.file, error))?;
-        output::finish(self.file, values)
+        output::finish(self.file, values, OutputSync::EachFile)
     }
 }
 
@@ -177,7 +177,8 @@ fn sql_value<'b>(
         Ok(ExportedValue::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
         Ok(value) => {
             value.write_text(buffer);
-            ValueRef::Text(buffer)
+            // The functions of SQLite read a text only up to the first NUL.
+            if buffer.contains(&0) { ValueRef::Blob(buffer) } else { ValueRef::Text(buffer) }
         }
         Err(marker) => {
             marker.write_text(buffer);

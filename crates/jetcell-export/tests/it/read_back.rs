@@ -137,7 +137,11 @@ fn sqlite_equals_json_lines() {
                             json.as_i64() == Some(value) || json.as_bool() == Some(value != 0)
                         }
                         ValueRef::Real(value) => json.as_f64() == Some(value),
-                        ValueRef::Blob(bytes) => same_bytes(json, bytes),
+                        ValueRef::Blob(bytes) => {
+                            let is_text =
+                                bytes.contains(&0) && json.as_str().map(str::as_bytes) == Some(bytes);
+                            is_text || same_bytes(json, bytes)
+                        }
                         ValueRef::Text(text) => {
                             let text = std::str::from_utf8(text).unwrap();
                             match json {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use jetcell_host::Cancellation;
+use jetcell_vfs::sync_file_system;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -109,10 +110,6 @@ impl SpaceFiller {
         }
         Ok(())
     }
-}
-
-fn sync_file_system(directory: &Path) -> io::Result<()> {
-    rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 
 /// Returns a file system's used space in percent.

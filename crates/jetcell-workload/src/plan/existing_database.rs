@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 
+use ese_format::foreign::FileContent;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
@@ -23,7 +24,9 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
     let (start, file_bytes) =
         read_start(files, &instance.database).map_err(StartError::io("read", &instance.database))?;
     let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| match error {
-        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => StartError::NotADatabase(path()),
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
+            StartError::NotADatabase { path: path(), content: FileContent::detect(&start) }
+        }
         HeaderError::UnknownVersion { .. } => StartError::UnsupportedFormat { path: path(), error },
         error => StartError::DamagedHeader { path: path(), error },
     })?;

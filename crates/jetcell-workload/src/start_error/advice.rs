@@ -19,7 +19,7 @@ impl StartError {
             StartError::NothingToResume(_) => "use --open for existing databases, or omit --resume",
             StartError::NoDatabase(_) => "to create databases, omit --open",
             StartError::DatabaseExists(_) => "add --open to use the databases, or --force to replace them",
-            StartError::NotADatabase(_) => "specify a directory with databases, or omit --open",
+            StartError::NotADatabase { .. } => "specify a directory with databases, or omit --open",
             StartError::UnsupportedFormat { .. } => "create a new database",
             StartError::DamagedHeader { .. } => "restore it, or replace it with --force",
             StartError::LogMissing { .. } => "specify its --log-dir, or replace it with --force",

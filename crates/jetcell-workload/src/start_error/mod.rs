@@ -5,7 +5,9 @@ mod advice;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ese_format::foreign::FileContent;
 use ese_format::header::{DatabaseState, HeaderError};
+use ese_format::recognise::EseFileKind;
 use jetcell_host::{MemoryLimit, UnsuitableStorage};
 use jetcell_input::error_line;
 use jetcell_input::number::human_bytes;
@@ -50,8 +52,8 @@ pub enum StartError {
     InUse(PathBuf),
     #[error("{} exists", .0.display())]
     DatabaseExists(PathBuf),
-    #[error("{} is not an ESE database", .0.display())]
-    NotADatabase(PathBuf),
+    #[error("{} is not an ESE database{}", .path.display(), .content.correction(EseFileKind::Database))]
+    NotADatabase { path: PathBuf, content: FileContent },
     #[error("{}: {error}: this program does not support the format", .path.display())]
     UnsupportedFormat { path: PathBuf, error: HeaderError },
     #[error("{} has a damaged header ({error})", .path.display())]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use ese_engine::Error as EngineError;
+use ese_format::foreign::FileContent;
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogTime, PageSize, Signature};
 use jetcell_host::Cancellation;
@@ -86,7 +87,10 @@ impl StorageEngine for ModelEngine {
             Ok(file) if file.len() >= 4096 => {
                 Ok(ExistingDatabase { page_bytes: 32768, file_bytes: file.len() })
             }
-            _ => Err(StartError::NotADatabase(instance.database.clone())),
+            _ => Err(StartError::NotADatabase {
+                path: instance.database.clone(),
+                content: FileContent::detect(&[]),
+            }),
         }
     }
 

@@ -40,7 +40,7 @@ Exit code: 0 everything was exported, 1 some data could not be read and is liste
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// Database file, or a database compressed as FILE.zst; it is opened read-only
+    /// Database file, or a database compressed as FILE.zst or FILE.gz; it is opened read-only
     file: PathBuf,
     /// Export only tables whose name matches this pattern, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
+use ese_format::foreign::ForeignFormat;
 use ese_format::header::{DatabaseHeader, HeaderError};
 use ese_format::log::header::{LogHeader, LogHeaderError, SEGMENT_BYTES};
 use ese_format::log::record::{LogRecord, decode_path};
@@ -131,6 +132,7 @@ impl RecoverySet {
     /// read.
     pub fn find(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let (mut logs, mut databases, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
+        let mut other = None;
         for path in files.iter().filter(|path| !is_unfinished(path)) {
             let Some(recognised) = recognise(&**vfs, path)? else { continue };
             match recognised {
@@ -144,10 +146,13 @@ impl RecoverySet {
                     Ok((header, _)) => databases.push(DiscoveredDatabase { path: path.clone(), header }),
                     Err(error) => ignored.push((path.clone(), IgnoredReason::DatabaseHeader(error))),
                 },
+                (EseFileKind::Unknown, start) if other.is_none() => {
+                    other = ForeignFormat::detect(&start).map(|format| (path.clone(), format));
+                }
                 _ => {}
             }
         }
-        let signature = stream_of(&logs, &databases, &ignored)?;
+        let signature = stream_of(&logs, &databases, &ignored, other)?;
         for log in logs.iter().filter(|log| log.header.signature != signature) {
             ignored.push((log.path.clone(), IgnoredReason::OtherStream));
         }
@@ -322,11 +327,12 @@ pub(super) fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKin
     Ok(Some((EseFileKind::detect(&start), start.to_vec())))
 }
 
-/// Determines the stream to which the files belong.
+/// Determines the stream to which the files belong. `other` is a file of another program.
 fn stream_of(
     logs: &[DiscoveredLog],
     databases: &[DiscoveredDatabase],
     ignored: &[(PathBuf, IgnoredReason)],
+    other: Option<(PathBuf, ForeignFormat)>,
 ) -> Result<Signature> {
     let mut streams: Vec<Signature> = Vec::new();
     for log in logs {
@@ -351,7 +357,12 @@ fn stream_of(
                 }
             }
             let database = databases.first().map(|database| database.path.clone());
-            Err(database.map_or(UsageError::NothingFound, UsageError::NoLogs).into())
+            Err(match (database, other) {
+                (Some(database), _) => UsageError::NoLogs(database),
+                (None, Some((path, format))) => UsageError::OtherFormat { path, format },
+                (None, None) => UsageError::NothingFound,
+            }
+            .into())
         }
     }
 }

@@ -47,7 +47,7 @@ use self::page_redo::{PageRedo, PageRole, formats};
 use self::page_replay::{PageReplay, ReplayOutcome};
 use self::pending_redo::{PendingRedo, RedoRecord};
 pub(super) use self::record_treatment::redoable;
-use self::record_treatment::{RecordTreatment, treatment};
+use self::record_treatment::treatment;
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
 use super::replay_window::{BufferedRecord, Payloads};
 use crate::cache::{MemoryGrant, PageKey};
@@ -114,9 +114,9 @@ impl Redo {
     /// [`Redo::replay_pages`], which gets the payloads of all records collected since its last call.
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
-        if let RecordTreatment::Refused(why) = treatment(&record) {
+        if let Some(reason) = treatment(&record).refusal() {
             let (record, position) = (record.name(), buffered.start);
-            let fault = Corruption::RefusedRecord { record, position, reason: why };
+            let fault = Corruption::RefusedRecord { record, position, reason };
             return Err(Error::corrupt(self.log.directory(), fault));
         }
         match self.take_for_group(buffered, record, payloads)? {
@@ -216,6 +216,11 @@ impl Redo {
                 let database = self.database(extend.database.0)?;
                 // Pages that are missing from the file were removed by a later record.
                 if start >= database.released_until() {
+                    let required =
+                        self.pending.last_pages.get(&database.file_id).copied().map_or(0, PageNumber::get);
+                    if extend.last.get() > required.max(database.file_pages()?) {
+                        database.count_extension();
+                    }
                     self.pending.require_page(database.file_id, extend.last);
                 }
             }

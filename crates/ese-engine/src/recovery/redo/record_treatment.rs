@@ -15,7 +15,23 @@ pub(super) enum RecordTreatment {
     NoPageEffect,
     /// Redo cannot continue past the record, because later records may depend on it.
     Refused(&'static str),
+    /// Only engines of earlier log formats write the record.
+    Obsolete,
 }
+
+impl RecordTreatment {
+    /// Returns the reason why redo cannot continue past the record.
+    pub(super) fn refusal(self) -> Option<&'static str> {
+        match self {
+            RecordTreatment::Redone | RecordTreatment::NoPageEffect => None,
+            RecordTreatment::Refused(why) => Some(why),
+            RecordTreatment::Obsolete => Some(OBSOLETE),
+        }
+    }
+}
+
+/// Reason why redo refuses an obsolete record.
+const OBSOLETE: &str = "has a type that engines do not write in this log format";
 
 /// Type byte of `ExtendDb`.
 const EXTEND_DB: u8 = 68;
@@ -24,11 +40,14 @@ const EXTEND_DB: u8 = 68;
 ///
 /// # Errors
 /// Returns [`Error::Log`](crate::Error::Log) with [`LogErrorKind::UnknownRecord`] if the record's type is unknown, and
-/// with [`LogErrorKind::RefusedRecord`] if redo refuses it.
+/// with [`LogErrorKind::ObsoleteRecord`] or [`LogErrorKind::RefusedRecord`] if redo refuses it.
 pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &PositionedRecord) -> Result<LogRecord> {
     let (record, _) =
         LogRecord::decode(&stored.bytes).map_err(|error| reader.fault(stored.start, error.into()))?;
     match treatment(&record) {
+        RecordTreatment::Obsolete => {
+            Err(reader.fault(stored.start, LogErrorKind::ObsoleteRecord(record.name())))
+        }
         RecordTreatment::Refused(why) => {
             Err(reader.fault(stored.start, LogErrorKind::RefusedRecord(record.name(), why)))
         }
@@ -111,6 +130,6 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         LogRecord::Ignored(_) => RecordTreatment::NoPageEffect,
         // Debugging aids that ESE skips: JetOp and ForceWriteLog.
         LogRecord::Obsolete(opaque) if matches!(opaque.kind, 21 | 57) => RecordTreatment::NoPageEffect,
-        LogRecord::Obsolete(_) => RecordTreatment::Refused("has a type that engines do not write in this log format"),
+        LogRecord::Obsolete(_) => RecordTreatment::Obsolete,
     }
 }

@@ -76,6 +76,8 @@ Examples:
       all databases, logs and checkpoints of a directory
   jetcell check backup/priv1.edb.zst
       a compressed file, unpacked to a temporary file
+  jetcell check --offset 1MiB --length 18MiB disk.img
+      a database in an image of a disk
   jetcell check --rate 20MB/s priv1.edb
       on a disk that other programs use
   jetcell check /backup/sunday
@@ -128,6 +130,10 @@ impl CheckArgs {
         if paths.is_empty() {
             return Err(CommandError::new("the directories contain no files")
                 .advise("specify files, or directories that contain files at any depth"));
+        }
+        if self.unpack.has_range() && (paths.len() != 1 || self.paths != paths) {
+            return Err(CommandError::new("--offset names the start of a single database")
+                .advise("specify only the path of its file"));
         }
         check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack).context("cannot read files")?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, FileState, Finding, FindingCounts,
+    FindingKind,
     LogSet, Severity,
 };
 use ese_format::header::DatabaseState;
@@ -155,7 +156,9 @@ impl CheckOutput for TextCheckOutput {
         if more > 0 {
             write_out(&format!("{}: {more} more findings; --json lists all", report.path.display()));
         }
-        state.reports.push(FileReport { findings: Vec::new(), ..report });
+        let is_note = |finding: &Finding| finding.kind == FindingKind::FormatNewer;
+        let findings = report.findings.into_iter().filter(is_note).collect();
+        state.reports.push(FileReport { findings, ..report });
     }
 
     fn report_progress(&self, progress: CheckProgress) {
@@ -189,6 +192,9 @@ fn summary(reports: &[FileReport], sets: &[LogSet], structure: bool) -> (ReportT
     let mut notes = Vec::new();
     for report in reports.iter().filter(|report| report.format == EseFileKind::Database) {
         rows.push(database_row(report, name(&report.path)));
+        let note =
+            |finding: &Finding| format!("{}: {}: {}", name(&report.path), finding.message, finding.meaning);
+        notes.extend(report.findings.iter().map(note));
         if let Some(needs) = &report.needs_logs {
             let command = needs.recovery(&report.path);
             let what = match (needs.first, needs.complete) {

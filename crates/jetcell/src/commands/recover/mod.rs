@@ -66,7 +66,8 @@ pub struct RecoverArgs {
     /// Accept missing or damaged logs, if the databases are consistent without them, and missing databases
     #[arg(long)]
     allow_loss: bool,
-    /// Only show what would be replayed, and which logs are missing
+    /// Only show what would be replayed, and which logs are missing. The command fails where the recovery would fail,
+    /// except at damaged pages, which only the replay reads
     #[arg(long)]
     dry_run: bool,
     /// Print the summary as JSON
