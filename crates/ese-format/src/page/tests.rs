@@ -395,7 +395,7 @@ fn unused_ranges_are_the_holes_and_the_free_area() {
         let mut bytes = vec![0; size.bytes()];
         let mut page = leaf(&mut bytes, size);
         for key in 1..=4u8 {
-            page.insert_node(usize::from(key) - 1, &[key; 4], &[key; 10], NodeFlags::empty()).unwrap();
+            page.insert_node(usize::from(key) - 1, NodeFlags::empty(), &[key; 4], &[key; 10]).unwrap();
         }
         let lines: Vec<_> = (1..=4).map(|tag| page.as_page().line_range(tag).unwrap()).collect();
         page.delete_node(1);
