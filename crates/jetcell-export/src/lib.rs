@@ -3,7 +3,8 @@
 //! [`export`] writes tables to files or to standard output. For direct access to the rows, [`SourceDatabase`] opens a
 //! database, and an [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads
 //! each row as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as
-//! an [`ExportIssue`] and marked in the output; it is never silently left out.
+//! an [`ExportIssue`] and marked in the output; it is never silently left out. [`export_timeline`] writes all times of
+//! several databases as one table, and [`compare_rows`] compares two versions of a database.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -36,7 +37,7 @@
 //!
 //! Invariants:
 //! - At most one row, one writer batch and two small page caches are held in memory, whatever the file contains. Long
-//!   values that exceed a limit are written to separate files in chunks.
+//!   values that exceed a limit are written to separate files in chunks. A time line is sorted with 32 MiB of memory.
 //! - A page is visited at most once per table, so damaged links cannot cause an endless export.
 //! - An output file gets its final name only when it is complete.
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cell;
+mod comparison;
 mod error;
 mod format;
 mod issue;
@@ -61,12 +63,16 @@ mod source_database;
 mod table;
 mod target;
 mod time_filter;
+mod timeline;
 mod value;
 mod value_files;
 mod view;
 mod walk;
 
 pub use cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
+pub use comparison::{
+    RowComparison, RowComparisonObserver, RowDifference, RowDifferenceKind, RowPairCounts, compare_rows,
+};
 pub use error::ExportError;
 pub use format::{ExportFormat, UnknownFormat, ValueMarker, item_value, write_cell_text};
 pub use issue::{ExportIssue, ExportIssues};
@@ -79,6 +85,7 @@ pub use selected_table::SelectedTable;
 pub use selection::{Selection, TimeCondition};
 pub use source_database::SourceDatabase;
 pub use table::{ColumnFormat, ColumnMeaning, SourceTable, TableColumn};
+pub use timeline::export_timeline;
 pub use value::{ExportedValue, Timestamp, ValueDecodeError};
 pub use value_files::ValueFiles;
 pub use view::ExportView;

@@ -52,6 +52,8 @@ pub struct ExportSummary {
     pub rows: u64,
     /// Number of long values that were written to separate files.
     pub value_files: u64,
+    /// Number of times that a time line does not contain, because they mean "never" or are before 1970 or after 2099.
+    pub implausible_times: u64,
     /// Missing data and notes.
     pub issues: ExportIssues,
 }
@@ -186,7 +188,8 @@ fn targets(tables: &[&SourceTable], options: &ExportOptions) -> io::Result<Vec<O
     Ok(targets)
 }
 
-enum TableWriter<'s> {
+/// Writer of one table in one of the formats.
+pub(crate) enum TableWriter<'s> {
     Csv(Box<CsvTable>),
     Json(JsonTable),
     Parquet(Box<ParquetTable>),
@@ -194,7 +197,7 @@ enum TableWriter<'s> {
 }
 
 impl TableWriter<'_> {
-    fn stream(
+    pub(crate) fn stream(
         target: Option<&Path>,
         table: &SourceTable,
         options: &ExportOptions,
@@ -216,7 +219,7 @@ impl TableWriter<'_> {
         })
     }
 
-    fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         match self {
             TableWriter::Csv(writer) => writer.row(table, row),
             TableWriter::Json(writer) => writer.row(table, row),
@@ -225,7 +228,7 @@ impl TableWriter<'_> {
         }
     }
 
-    fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             TableWriter::Csv(writer) => writer.finish(values),
             TableWriter::Json(writer) => writer.finish(values),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use ese_format::record::{ColumnFlags, ColumnType};
 
 use super::fields::{integer, text, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::{NameHierarchy, ValueNames};
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable, make_column_names_unique};
@@ -78,6 +79,21 @@ const TIMES: [&str; 14] = [
 const SECONDS_SYNTAX: char = 'l';
 /// Syntax letter for object names, which are stored as object numbers.
 const OBJECT_SYNTAX: char = 'b';
+
+/// Meaning of the times, and columns that describe an object.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("accountExpires", "account expires"),
+        ("badPasswordTime", "bad password on this domain controller"),
+        ("lastLogon", "last logon on this domain controller"),
+        ("lastLogonTimestamp", "last logon, replicated with a delay"),
+        ("lockoutTime", "account locked"),
+        ("pwdLastSet", "password set"),
+        ("whenChanged", "object changed on this domain controller"),
+        ("whenCreated", "object created"),
+    ],
+    descriptions: &["distinguishedName", "name", "sAMAccountName"],
+};
 
 /// An attribute in the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
