@@ -23,7 +23,7 @@ NAME = 40  # columns for the name of a database
 PAGE = """# What readers read of real files
 
 {command} wrote this page on {date} with {versions}.
-It reads the {files} files of the test corpus, of which {databases} are databases.
+It reads the {files} files of the test corpus.
 
 The table has rows, values (columns of rows that are not null) and lost values (not read or not decoded). libesedb and impacket also
 return fill bytes of null columns. dissect.esedb and impacket return deleted rows, unmarked.
@@ -158,7 +158,6 @@ def main():
         date=datetime.date.today().isoformat(),
         versions=versions(arguments, python),
         files=len(files),
-        databases=len(databases),
         table="\n".join(table(arguments, python, databases)),
         shown=headers(arguments, others),
     )
