@@ -54,8 +54,8 @@ pub(super) fn write(
         let white_bytes = available_bytes(space) + space.leaf_free_bytes;
         output.item(&TreeSize { space, bytes, percent: percent(bytes), white_bytes })?;
     }
-    let available_bytes = spaces.iter().map(available_bytes).sum();
-    let leaf_free_bytes = spaces.iter().map(|space| space.leaf_free_bytes).sum();
+    let available_bytes: u64 = spaces.iter().map(available_bytes).sum();
+    let leaf_free_bytes: u64 = spaces.iter().map(|space| space.leaf_free_bytes).sum();
     let white_bytes = available_bytes + leaf_free_bytes;
     let percent = percent(white_bytes);
     Ok(output.item(&WhiteSpace { white_bytes, percent, available_bytes, leaf_free_bytes })?)

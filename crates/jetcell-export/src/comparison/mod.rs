@@ -176,7 +176,8 @@ fn compare_tables(
                     let records = [(one.data, databases[0]), (two.data, databases[1])]
                         .map(|(data, database)| Record::new(data, database.page_size));
                     let pages = [one.page, two.page];
-                    let changed = columns.changed(records, pages, &mut values, [issues_one, issues_two]);
+                    let issues = [&mut *issues_one, &mut *issues_two];
+                    let changed = columns.changed(records, pages, &mut values, issues);
                     if changed.is_empty() {
                         counts.equal += 1;
                     } else {
