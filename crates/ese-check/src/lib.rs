@@ -3,8 +3,9 @@
 //!
 //! [`check_database`] verifies each page on its own (`pages`: checksum and page number) and the pages as a whole
 //! (`structure`: trees, space, catalog, records, indexes, long values). [`check_logs`] verifies a log directory, and
-//! [`check_files`] verifies files of all formats. Each problem is reported as a [`Finding`]. A check does not stop at
-//! the first finding and never writes. No file contents can make it panic or run forever.
+//! [`check_files`] verifies files of all formats. [`compare_pages`] compares two files page by page. Each problem is
+//! reported as a [`Finding`]. A check does not stop at the first finding and never writes. No file contents can make it
+//! panic or run forever.
 //!
 //! A database that was not shut down cleanly is not necessarily damaged: recovery may repair what look like errors.
 //! Structural findings in such a database are therefore warnings. The same applies to a database that was used
@@ -30,6 +31,9 @@ pub use crate::files::report::{CheckOutcome, FileReport, FileState, PageStateCou
 pub use crate::files::{LogSet, check_files};
 pub use crate::findings::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::options::{CheckOptions, CheckPhase, CheckProgress, CheckProgressFn};
+pub use crate::pages::page_comparison::{
+    PageDifference, PagePairCounts, PageSizesDiffer, PageVersion, compare_pages,
+};
 pub use crate::pages::page_status::PageCounts;
 pub use crate::structure::{StructureSummary, TableSummary};
 

@@ -74,7 +74,7 @@ pub use crate::log::{LogDumpOptions, LogFilter, dump_log};
 pub use crate::output::DumpOutput;
 pub use crate::pages::dump_pages;
 pub use crate::schema::{SchemaOptions, dump_schema};
-pub use crate::space::dump_space;
+pub use crate::space::{SpaceOptions, dump_space};
 pub use crate::tree::{TreeSelector, dump_tree};
 pub use crate::values::{DumpedValue, NamedValues};
 pub use ese_format::foreign::FileContent;

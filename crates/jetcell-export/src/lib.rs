@@ -3,7 +3,8 @@
 //! [`export`] writes tables to files or to standard output. For direct access to the rows, [`SourceDatabase`] opens a
 //! database, and an [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads
 //! each row as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as
-//! an [`ExportIssue`] and marked in the output; it is never silently left out.
+//! an [`ExportIssue`] and marked in the output; it is never silently left out. [`export_timeline`] writes all times of
+//! several databases as one table, and [`compare_rows`] compares two versions of a database.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -37,7 +38,7 @@
 //! Invariants:
 //! - At most one row, one writer batch and two small page caches are held in memory, whatever the file contains. Long
 //!   values that exceed a limit are written to separate files in chunks. Carving also needs at most eight bytes per page
-//!   of the file, and the positions of a limited number of rows.
+//!   of the file, and the positions of a limited number of rows. A time line is sorted with 32 MiB of memory.
 //! - A page is visited at most once per table, so damaged links cannot cause an endless export.
 //! - An output file gets its final name only when it is complete.
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@
 mod additional_rows;
 mod carve;
 mod cell;
+mod comparison;
 mod error;
 mod format;
 mod issue;
@@ -65,6 +67,7 @@ mod source_database;
 mod table;
 mod target;
 mod time_filter;
+mod timeline;
 mod value;
 mod value_files;
 mod value_json;
@@ -73,6 +76,9 @@ mod walk;
 
 pub use additional_rows::{AdditionalRows, CarveConfidence, CarvedOrigin, RowMark};
 pub use cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
+pub use comparison::{
+    RowComparison, RowComparisonObserver, RowDifference, RowDifferenceKind, RowPairCounts, compare_rows,
+};
 pub use error::ExportError;
 pub use format::{ExportFormat, UnknownFormat, ValueMarker, item_value, write_cell_text};
 pub use issue::{ExportIssue, ExportIssues};
@@ -85,6 +91,7 @@ pub use selected_table::SelectedTable;
 pub use selection::{Selection, TimeCondition};
 pub use source_database::SourceDatabase;
 pub use table::{ColumnFormat, ColumnMeaning, SourceTable, TableColumn};
+pub use timeline::export_timeline;
 pub use value::{ExportedValue, Timestamp, ValueDecodeError};
 pub use value_files::ValueFiles;
 pub use view::ExportView;

@@ -63,6 +63,8 @@ pub struct ExportSummary {
     pub rows: u64,
     /// Number of long values that were written to separate files.
     pub value_files: u64,
+    /// Number of times that a time line does not contain, because they mean "never" or are before 1970 or after 2099.
+    pub implausible_times: u64,
     /// Missing data and notes.
     pub issues: ExportIssues,
 }
@@ -216,7 +218,8 @@ fn targets(tables: &[&SourceTable], options: &ExportOptions) -> io::Result<Vec<O
     Ok(targets)
 }
 
-enum TableWriter<'s> {
+/// Writer of one table in one of the formats.
+pub(crate) enum TableWriter<'s> {
     Csv(Box<CsvTable>),
     Json(JsonTable),
     Parquet(Box<ParquetTable>),
@@ -224,7 +227,7 @@ enum TableWriter<'s> {
 }
 
 impl TableWriter<'_> {
-    fn stream(
+    pub(crate) fn stream(
         target: Option<&Path>,
         table: &SourceTable,
         options: &ExportOptions,
@@ -247,7 +250,7 @@ impl TableWriter<'_> {
         })
     }
 
-    fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         match self {
             TableWriter::Csv(writer) => writer.row(table, row),
             TableWriter::Json(writer) => writer.row(table, row),
@@ -256,7 +259,7 @@ impl TableWriter<'_> {
         }
     }
 
-    fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
+    pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             TableWriter::Csv(writer) => writer.finish(values),
             TableWriter::Json(writer) => writer.finish(values),

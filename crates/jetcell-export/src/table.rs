@@ -160,6 +160,8 @@ pub struct SourceTable {
     pub(crate) root: PageNumber,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
     pub(crate) chunk_size: usize,
+    /// Columns of the primary index, in key order. If there are none, rows are identified by numbers.
+    pub(crate) primary_key: Vec<ColumnId>,
 }
 
 impl TableColumn {
@@ -231,6 +233,7 @@ impl SourceTable {
             column.name = unique_name(&column.name, &mut names);
             TableColumn { column, format: ColumnFormat::default(), names: None }
         };
+        let primary_key = schema.primary_index().into_iter().flat_map(|index| &index.segments);
         SourceTable {
             name: schema.name.clone(),
             columns: schema.columns.iter().map(take).collect(),
@@ -238,6 +241,7 @@ impl SourceTable {
             root: schema.root,
             long_values: schema.long_values,
             chunk_size: schema.chunk_size(size),
+            primary_key: primary_key.map(|segment| segment.column).collect(),
         }
     }
 

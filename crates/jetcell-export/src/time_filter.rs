@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValue, Record};
+use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, Record};
 
 use crate::table::TableColumn;
 use crate::value::ExportedValue;
@@ -37,6 +37,12 @@ impl TimeFilter {
             // A row whose time cannot be read is always exported.
             Ok(_) | Err(_) => true,
         })
+    }
+
+    /// Returns true if a time of a column fulfils the condition.
+    pub(crate) fn accepts_time(&self, column: ColumnId, ticks: i64) -> bool {
+        let mut columns = self.columns.iter();
+        columns.any(|checked| checked.column.id == column) && self.range.contains(&ticks)
     }
 
     fn matches(&self, column: &TableColumn, bytes: &[u8]) -> bool {

@@ -157,6 +157,11 @@ impl Timestamp {
         (1..FILETIME_END).contains(&value).then(|| Timestamp { ticks: value - FILETIME_EPOCH, utc: true })
     }
 
+    /// Returns the time as FILETIME.
+    pub(crate) fn to_filetime(self) -> i64 {
+        self.ticks.saturating_add(FILETIME_EPOCH)
+    }
+
     /// Converts a time in seconds since 1601. Returns `None` for the same values as [`Timestamp::from_filetime`].
     pub(crate) fn from_seconds(value: i64) -> Option<Timestamp> {
         Timestamp::from_filetime(value.checked_mul(TICKS_PER_SECOND)?)

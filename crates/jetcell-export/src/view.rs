@@ -1,7 +1,7 @@
 //! A database's tables as they are exported, with a profile's names and formats applied.
 
 use crate::error::ExportError;
-use crate::profile::ProfileData;
+use crate::profile::{ProfileData, TimelineColumns};
 use crate::rendering::RenderingOptions;
 use crate::selected_table::SelectedTable;
 use crate::selection::Selection;
@@ -12,6 +12,7 @@ use crate::table::SourceTable;
 #[derive(Debug)]
 pub struct ExportView {
     tables: Vec<SourceTable>,
+    timeline: TimelineColumns,
 }
 
 impl ExportView {
@@ -24,12 +25,18 @@ impl ExportView {
         let known = ProfileData::read(source, rendering.profile)?;
         Ok(ExportView {
             tables: source.tables().iter().map(|table| rendering.apply_to(table, &known)).collect(),
+            timeline: known.timeline(),
         })
     }
 
     /// Returns all tables.
     pub fn tables(&self) -> &[SourceTable] {
         &self.tables
+    }
+
+    /// Returns what the profile declares about times.
+    pub(crate) fn timeline(&self) -> TimelineColumns {
+        self.timeline
     }
 
     /// Returns the selected tables.

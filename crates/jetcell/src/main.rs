@@ -33,6 +33,7 @@ use crate::commands::activate::ActivateArgs;
 use crate::commands::backup::BackupArgs as MakeBackup;
 use crate::commands::check::CheckArgs;
 use crate::commands::compare::CompareArgs;
+use crate::commands::compare_files::CompareFilesArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::copies::CopiesArgs;
 #[cfg(feature = "lab")]
@@ -96,6 +97,8 @@ enum JetcellCommand {
     /// Show the contents of a database, log, checkpoint or flush map
     #[command(subcommand, after_help = commands::dump::EXAMPLES)]
     Dump(Box<DumpCommand>),
+    /// Compare two versions of a database, row by row and page by page
+    CompareFiles(CompareFilesArgs),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     #[cfg(feature = "sizing")]
     Size(Box<SizeArgs>),
@@ -184,6 +187,7 @@ impl JetcellCommand {
         match self {
             JetcellCommand::Check(command) => command.run(),
             JetcellCommand::Dump(command) => command.run(),
+            JetcellCommand::CompareFiles(command) => command.run(),
             #[cfg(feature = "sizing")]
             JetcellCommand::Size(command) => command.run(),
             #[cfg(not(feature = "sizing"))]

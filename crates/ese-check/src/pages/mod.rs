@@ -5,6 +5,7 @@
 
 pub mod database;
 pub(crate) mod flush_types;
+pub(crate) mod page_comparison;
 pub(crate) mod page_set;
 pub(crate) mod page_status;
 pub mod reader;

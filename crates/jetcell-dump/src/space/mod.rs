@@ -6,6 +6,7 @@
 
 mod extents;
 mod map;
+mod sizes;
 mod usage;
 
 use std::collections::HashMap;
@@ -76,6 +77,9 @@ struct TreeSpace {
     fragmentation: Option<f64>,
     /// Whether part of the tree could not be read, which makes the numbers too low.
     incomplete: bool,
+    /// Number of free bytes on the tree's leaves. Only a dump sorted by size shows it.
+    #[serde(skip)]
+    leaf_free_bytes: u64,
 }
 
 /// A range of leaked pages.
@@ -106,13 +110,22 @@ struct SpaceSummary {
     beyond_owned: u64,
 }
 
+/// What a dump of space shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpaceOptions {
+    /// Whether to list every extent.
+    pub extents: bool,
+    /// Whether to sort the trees by size, and to show their bytes and white space. By default, the trees are in
+    /// catalog order.
+    pub sort_by_size: bool,
+}
+
 /// Dumps the space usage of all trees and a map of the database.
 ///
-/// If `list_extents` is true, also lists every extent. `progress` is called with the number of pages read so far and
-/// the total number of pages.
+/// `progress` is called with the number of pages read so far and the total number of pages.
 pub fn dump_space(
     source: &DumpSource,
-    list_extents: bool,
+    options: SpaceOptions,
     progress: &mut dyn FnMut(u32, u32),
     output: &mut DumpOutput<'_>,
 ) -> Result<()> {
@@ -120,7 +133,7 @@ pub fn dump_space(
     let before = output.problems();
     let trees = trees(&database, output)?;
     let ClaimedPages { used, available, owners, mut spaces } =
-        claim_trees(&database, &trees, list_extents, output)?;
+        claim_trees(&database, &trees, options.extents, output)?;
     let complete = output.problems() == before;
     let last_owned = owners.last().unwrap_or(database.pages);
     let mut map = SpaceMap::new(last_owned);
@@ -163,8 +176,12 @@ pub fn dump_space(
             usage.fill_in(space, database.page_size);
         }
     }
-    output.heading(COLUMNS)?;
-    spaces.iter().try_for_each(|space| output.item(space))?;
+    if options.sort_by_size {
+        sizes::write(spaces, &summary, output)?;
+    } else {
+        output.heading(COLUMNS)?;
+        spaces.iter().try_for_each(|space| output.item(space))?;
+    }
     output.item(&map)?;
     Ok(output.item(&summary)?)
 }
@@ -301,7 +318,14 @@ impl TreeSpace {
             fill: None,
             fragmentation: None,
             incomplete,
+            leaf_free_bytes: 0,
         }
+    }
+
+    /// Returns the number of pages that belong to this tree and not to a child tree.
+    fn own_pages(&self) -> u64 {
+        let used = self.leaf_pages + self.internal_pages + self.space_pages;
+        used + self.available_pages + self.leaked_pages
     }
 }
 

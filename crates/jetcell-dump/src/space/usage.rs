@@ -47,6 +47,7 @@ impl TreePageUsage {
         let room = self.leaves * (size.bytes() - size.header_len()) as u64;
         (space.leaf_pages, space.internal_pages, space.space_pages) =
             (self.leaves, self.internal, self.space);
+        space.leaf_free_bytes = self.leaf_free;
         space.fill = share(room.saturating_sub(self.leaf_free), room);
         space.fragmentation = share(self.breaks, self.links);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ese_format::PageSize;
 use ese_format::compression::{MAX_INTRINSIC, decompress};
 use ese_format::record::{Column, ColumnType, ColumnValue, Record};
-use jetcell_dump::{SchemaOptions, TreeSelector};
+use jetcell_dump::{SchemaOptions, SpaceOptions, TreeSelector};
 use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
@@ -107,11 +107,15 @@ fn rows_index_entries_and_columns_equal_the_manifest() {
     assert!(tables_seen > 150 || manifest().is_empty(), "{tables_seen}");
 }
 
+fn space(bytes: &[u8], sort_by_size: bool) -> (String, u64) {
+    let options = SpaceOptions { extents: true, sort_by_size };
+    dump(bytes, |source, output| jetcell_dump::dump_space(source, options, &mut |_, _| {}, output))
+}
+
 #[test]
 fn every_owned_page_is_used_available_or_leaked() {
     for (name, bytes, file) in databases() {
-        let (output, problems) =
-            dump(&bytes, |source, output| jetcell_dump::dump_space(source, true, &mut |_, _| {}, output));
+        let (output, problems) = space(&bytes, false);
         assert_eq!(problems, 0, "{name}");
         let items = items(&output);
         let summary = items.last().unwrap();
@@ -135,6 +139,30 @@ fn every_owned_page_is_used_available_or_leaked() {
         let listed =
             trees.iter().map(|tree| number(&tree["owned_extents"]) + number(&tree["available_extents"]));
         assert_eq!(extents, listed.sum::<u64>(), "{name}");
+    }
+}
+
+/// Checks that the sizes of all trees add up to the owned pages, and that the order is by size.
+#[test]
+fn sizes_of_trees_add_up_to_the_owned_pages() {
+    // Trees also own the missing pages of a truncated file.
+    for (name, bytes, _) in databases().filter(|(name, ..)| !name.contains("truncated")) {
+        let (output, problems) = space(&bytes, true);
+        assert_eq!(problems, 0, "{name}");
+        let items = items(&output);
+        let summary = items.last().unwrap();
+        let page_size = number(&summary["page_size"]);
+        let trees: Vec<_> = items.iter().filter(|item| item["type"] == "tree-space").collect();
+        let sizes: Vec<u64> = trees.iter().map(|tree| number(&tree["bytes"])).collect();
+        assert!(sizes.is_sorted_by(|a, b| a >= b), "{name}: {sizes:?}");
+        let owned = ["used_pages", "available_pages", "leaked_pages"].map(|part| number(&summary[part]));
+        assert_eq!(sizes.iter().sum::<u64>(), owned.iter().sum::<u64>() * page_size, "{name}");
+        let white = items.iter().find(|item| item["type"] == "white-space").unwrap();
+        let parts = number(&white["available_bytes"]) + number(&white["leaf_free_bytes"]);
+        let by_tree: u64 = trees.iter().map(|tree| number(&tree["white_bytes"])).sum();
+        assert_eq!((number(&white["white_bytes"]), by_tree), (parts, parts), "{name}");
+        let percents: f64 = trees.iter().map(|tree| tree["percent"].as_f64().unwrap()).sum();
+        assert!(percents <= 100.0 + trees.len() as f64 * 0.051, "{name}: {percents}");
     }
 }
 

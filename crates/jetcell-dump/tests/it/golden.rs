@@ -56,7 +56,7 @@ fn schema() {
 #[test]
 fn space() {
     same("space", "db/32k/Windows-search.edb", |source, output| {
-        jetcell_dump::dump_space(source, false, &mut |_, _| {}, output)
+        jetcell_dump::dump_space(source, Default::default(), &mut |_, _| {}, output)
     });
 }
 

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use ese_format::checksum::{header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeSelector};
+use jetcell_dump::{
+    DumpError, DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, SpaceOptions, TreeSelector,
+};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -40,8 +42,9 @@ fn a_cyclic_tree_is_reported_without_looping() {
     let (output, problems) = dump(&file, tree(TreeSelector::Root(4)));
     assert_eq!(problems, 1, "{output}");
     assert!(output.contains("the page is already part of a tree, although page 4 refers to it"), "{output}");
-    let (output, problems) =
-        dump(&file, |source, output| jetcell_dump::dump_space(source, false, &mut |_, _| {}, output));
+    let (output, problems) = dump(&file, |source, output| {
+        jetcell_dump::dump_space(source, SpaceOptions::default(), &mut |_, _| {}, output)
+    });
     assert!(problems > 0 && output.contains("the catalog is damaged; its shadow copy is used"), "{output}");
 }
 
@@ -64,8 +67,9 @@ fn a_damaged_page_is_reported_and_other_pages_are_shown() {
         dump(&file, |source, output| jetcell_dump::dump_schema(source, &SchemaOptions::default(), output));
     let table = items(&output).into_iter().rfind(|item| item["type"] == "table").unwrap();
     assert_eq!(table["columns"].as_array().unwrap().len(), 13);
-    let (output, _) =
-        dump(&file, |source, output| jetcell_dump::dump_space(source, false, &mut |_, _| {}, output));
+    let (output, _) = dump(&file, |source, output| {
+        jetcell_dump::dump_space(source, SpaceOptions::default(), &mut |_, _| {}, output)
+    });
     let space = items(&output).pop().unwrap();
     assert_eq!((&space["damaged_pages"], &space["leaked_pages"]), (&1.into(), &0.into()), "{output}");
 }
@@ -367,7 +371,10 @@ fn all_dumps(bytes: &[u8], seed: &FuzzSeed, pick: u32) {
                 let options = SchemaOptions { rows, ..SchemaOptions::default() };
                 check(run(bytes, json, |s, o| jetcell_dump::dump_schema(s, &options, o)));
             }
-            check(run(bytes, json, |s, o| jetcell_dump::dump_space(s, true, &mut |_, _| {}, o)));
+            for sort_by_size in [false, true] {
+                let options = SpaceOptions { extents: true, sort_by_size };
+                check(run(bytes, json, |s, o| jetcell_dump::dump_space(s, options, &mut |_, _| {}, o)));
+            }
         }
         "log" => {
             for stats in [false, true] {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{text, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::ValueNames;
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable};
@@ -16,6 +17,19 @@ use crate::value::ExportedValue;
 const ROLES: &str = "ROLE_IDS";
 const ROLE: &str = "RoleGuid";
 const ADDRESS: &str = "Address";
+/// Meaning of the times, and columns that describe a row.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("InsertDate", "first access in the year"),
+        ("LastAccess", "last access in the year"),
+        ("FirstSeen", "role first seen"),
+        ("LastSeen", "last seen"),
+        ("CreationTime", "created"),
+        ("LastSeenActive", "last seen active"),
+    ],
+    descriptions: &["AuthenticatedUserName", "Address", "RoleGuid", "HostName"],
+};
+
 const KNOWN: [(u128, &str); 21] = [
     (0x10A9226F_50EE_49D8_A393_9A501D47CE04, "File Server"),
     (0x1479A8C1_9808_411E_9739_2D3C5923E86A, "Remote Desktop Gateway"),

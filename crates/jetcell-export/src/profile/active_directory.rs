@@ -18,6 +18,7 @@ use std::sync::Arc;
 use ese_format::record::{ColumnFlags, ColumnType};
 
 use super::fields::{integer, text, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::{NameHierarchy, ValueNames, number_key};
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable, TableColumn, make_column_names_unique};
@@ -109,6 +110,21 @@ const DESCRIPTOR_SYNTAX: char = 'p';
 /// in GUID.
 const INVOCATION: &str = "invocationId";
 const REPLICATION_METADATA: &str = "replPropertyMetaData";
+
+/// Meaning of the times, and columns that describe an object.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("accountExpires", "account expires"),
+        ("badPasswordTime", "bad password on this domain controller"),
+        ("lastLogon", "last logon on this domain controller"),
+        ("lastLogonTimestamp", "last logon, replicated with a delay"),
+        ("lockoutTime", "account locked"),
+        ("pwdLastSet", "password set"),
+        ("whenChanged", "object changed on this domain controller"),
+        ("whenCreated", "object created"),
+    ],
+    descriptions: &["distinguishedName", "name", "sAMAccountName"],
+};
 
 /// An attribute in the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,10 +4,12 @@ mod access_logging;
 mod active_directory;
 mod fields;
 mod search;
+mod timeline_columns;
 mod usage_monitor;
 mod web_cache;
 
 use active_directory::DirectorySchema;
+pub(crate) use timeline_columns::TimelineColumns;
 
 use crate::error::ExportError;
 use crate::names::ValueNames;
@@ -113,6 +115,18 @@ impl ProfileData {
             }
         };
         Ok(ProfileData { directory: active_directory::matches(source), application })
+    }
+
+    /// Returns what the application's times mean.
+    pub(crate) fn timeline(&self) -> TimelineColumns {
+        match &self.application {
+            None => TimelineColumns::default(),
+            Some(ApplicationData::Directory(_)) => active_directory::TIMELINE,
+            Some(ApplicationData::UsageMonitor(_)) => usage_monitor::TIMELINE,
+            Some(ApplicationData::AccessLogging(_)) => access_logging::TIMELINE,
+            Some(ApplicationData::Search(_)) => search::TIMELINE,
+            Some(ApplicationData::WebCache(_)) => web_cache::TIMELINE,
+        }
     }
 
     /// Applies the application's names and formats to a table and its columns.

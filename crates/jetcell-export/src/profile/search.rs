@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ese_format::record::ColumnType;
 
 use super::fields::{integer, text, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::{NameHierarchy, ValueNames};
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable, TableColumn, make_column_names_unique};
@@ -41,6 +42,19 @@ const INTEGERS: [&str; 6] = [
     "System.ThumbnailCacheId",
     "System.TotalFileSize",
 ];
+
+/// Meaning of the times, and columns that describe a file.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("LastModified", "file modified"),
+        ("System.DateAccessed", "file accessed"),
+        ("System.DateCreated", "file created"),
+        ("System.DateImported", "file imported"),
+        ("System.DateModified", "file modified"),
+        ("System.Search.GatherTime", "file indexed"),
+    ],
+    descriptions: &["System.ItemPathDisplay", "System.ItemUrl", "ScopeID", "FileName"],
+};
 
 /// Returns true if the database is a Windows Search index.
 pub(super) fn matches(source: &SourceDatabase) -> bool {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{integer, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::ValueNames;
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable, TableColumn};
@@ -38,6 +39,18 @@ const PROVIDERS: [(&str, &str); 14] = [
     ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}", "EnergyUsage"),
     ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}LT", "EnergyUsageLongTerm"),
 ];
+
+/// Meaning of the times, and columns that describe a row.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("TimeStamp", "use recorded"),
+        ("ConnectStartTime", "network connected"),
+        ("EventTimestamp", "event"),
+        ("StartTime", "start of use"),
+        ("EndTime", "end of use"),
+    ],
+    descriptions: &["AppId", "UserId"],
+};
 
 /// Returns true if the database belongs to the System Resource Usage Monitor.
 pub(super) fn matches(source: &SourceDatabase) -> bool {

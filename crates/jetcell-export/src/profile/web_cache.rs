@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ese_format::record::ColumnType;
 
 use super::fields::{integer, text, visit_fields};
+use super::timeline_columns::TimelineColumns;
 use crate::names::ValueNames;
 use crate::source_database::SourceDatabase;
 use crate::table::{ColumnMeaning, SourceTable};
@@ -37,6 +38,25 @@ const TIMES: [&str; 12] = [
 const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
 /// Prefixes of tables whose binary columns contain ASCII text.
 const ENTRIES: [&str; 2] = ["CookieEntryEx_", "HstsEntryEx_"];
+
+/// Meaning of the times, and columns that describe an entry.
+pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
+    meanings: &[
+        ("AccessedTime", "last access"),
+        ("CreationTime", "entry created"),
+        ("ExpiryTime", "entry expires"),
+        ("ModifiedTime", "content modified, from the server"),
+        ("PostCheckTime", "next check for changes"),
+        ("SyncTime", "last synchronization with the server"),
+        ("LastAccessTime", "last access of the container"),
+        ("LastModifiedTime", "container modified"),
+        ("LastScavengeTime", "last cleanup of the container"),
+        ("Expires", "expires"),
+        ("LastModified", "changed"),
+        ("LastTimeUsed", "last use"),
+    ],
+    descriptions: &["Url", "RDomain", "Filename", "Name", "ContainerId"],
+};
 
 /// Returns true if the database is a web cache.
 pub(super) fn matches(source: &SourceDatabase) -> bool {

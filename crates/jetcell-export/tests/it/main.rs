@@ -6,4 +6,5 @@ mod profiles;
 mod read_back;
 mod samples;
 mod selection;
+mod timeline;
 mod value_files;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
 use jetcell_dump::{
-    DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeSelector,
+    DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, SpaceOptions, TreeSelector,
 };
 use jetcell_host::{ProgressLine, completed_share};
 use jetcell_input::OptionValueError;
@@ -120,6 +120,18 @@ pub struct DumpSpaceArgs {
     /// Also show every extent
     #[arg(long)]
     extents: bool,
+    /// Order of the trees; by size, also show bytes, percent of the file and white space
+    #[arg(long, value_enum, default_value_t = SpaceOrder::Catalog, value_name = "ORDER")]
+    sort: SpaceOrder,
+}
+
+/// Order of the trees in a dump of space.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SpaceOrder {
+    /// Tables in the order of the catalog, each followed by its indexes
+    Catalog,
+    /// The largest tree first
+    Size,
 }
 
 #[derive(Args)]
@@ -178,6 +190,8 @@ const SPACE_EXAMPLES: &str = "The command reads every used page, which takes som
 Examples:
   jetcell dump space priv1.edb
       a table of all trees and a map
+  jetcell dump space --sort size priv1.edb
+      the largest trees, and the total white space
   jetcell dump space --extents priv1.edb
   jetcell dump space --json priv1.edb | jq 'select(.leaked_pages? > 0)'
 Exit code 1: part of the trees or of the space trees cannot be read.";
@@ -279,7 +293,8 @@ impl DumpSpaceArgs {
                 );
             }
         };
-        jetcell_dump::dump_space(&self.target.open()?, self.extents, &mut show, output)
+        let options = SpaceOptions { extents: self.extents, sort_by_size: self.sort == SpaceOrder::Size };
+        jetcell_dump::dump_space(&self.target.open()?, options, &mut show, output)
     }
 }
 

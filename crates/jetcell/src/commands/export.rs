@@ -7,7 +7,7 @@ use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use jetcell_export::{
     AdditionalRows, ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat,
-    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
+    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export, export_timeline,
 };
 use jetcell_host::ProgressReport;
 use jetcell_input::OptionValueError;
@@ -27,6 +27,7 @@ Examples:
   jetcell export Current.mdb --format parquet --deleted --output current/
   jetcell export WebCacheV01.dat --table 'Container_*' --deleted --carve --format sqlite --output cache.sqlite
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
+  jetcell export SRUDB.dat Current.mdb --timeline --format csv --output timeline.csv
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
 System tables (MSys...) are also exported. docs/export-tables.md describes the format of each type.
@@ -40,8 +41,9 @@ Exit code: 0 everything was exported, 1 some data could not be read and is liste
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// Database file, or a database compressed as FILE.zst or FILE.gz; it is opened read-only
-    file: PathBuf,
+    /// Database file, or a database compressed as FILE.zst or FILE.gz; it is opened read-only; may be repeated with --timeline
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Export only tables whose name matches this pattern, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]
     table: Vec<String>,
@@ -90,6 +92,9 @@ pub struct ExportArgs {
     /// Omit columns that are null from JSON Lines
     #[arg(long)]
     omit_nulls: bool,
+    /// Export one table with all times of all rows, sorted: time, source, table, key, and what happened
+    #[arg(long, conflicts_with = "column")]
+    timeline: bool,
     /// Replace existing files
     #[arg(long)]
     force: bool,
@@ -168,11 +173,19 @@ enum WideIntegers {
 impl ExportArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        check_not_in_use([self.file.as_path()], self.anyway)?;
+        check_not_in_use(self.files.iter().map(PathBuf::as_path), self.anyway)?;
+        let file = match self.files.as_slice() {
+            [file, ..] if self.timeline || self.files.len() == 1 => file.as_path(),
+            _ => {
+                return Err(CommandError::new("several files can only be exported as a time line")
+                    .advise("export one file at a time, or add --timeline"));
+            }
+        };
         let times = times(self.since, self.before, self.time_column)?;
         let selection = Selection { tables: self.table, columns: self.column, times };
+        let tables = if self.timeline { 1 } else { selection.tables.len() };
         let options = ExportOptions {
-            destination: destination(&self.output, self.format, selection.tables.len()),
+            destination: destination(&self.output, self.format, tables),
             selection,
             format: self.format,
             additional: AdditionalRows {
@@ -195,7 +208,12 @@ impl ExportArgs {
         let vfs = DecompressingVfs::new(real, self.unpack).context("cannot read files")?;
         let to_stdout = self.output == Path::new("-");
         let mut shown = ExportProgress::new();
-        let result = export(&vfs, &self.file, &options, &mut |table, rows| shown.show(table, rows));
+        let progress = &mut |table: &str, rows| shown.show(table, rows);
+        let result = if self.timeline {
+            export_timeline(&vfs, &self.files, &options, progress)
+        } else {
+            export(&vfs, file, &options, progress)
+        };
         shown.finish();
         let exported = result.map_err(|error| match error {
             ExportError::Write(error) if to_stdout => CommandError::from_output(&error),
@@ -213,6 +231,10 @@ impl ExportArgs {
             0 => String::new(),
             count => format!("; long values in separate files: {count}"),
         };
+        if self.timeline {
+            let left_out = exported.implausible_times;
+            print_note(&format!("left out {left_out} times that are not set, or not between 1970 and 2099"));
+        }
         let missing = if issues.has_missing() { "; SOME DATA could not be read, see above" } else { "" };
         print_note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
         Ok(if issues.has_missing() { CommandOutcome::Findings } else { CommandOutcome::Good })

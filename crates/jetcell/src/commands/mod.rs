@@ -4,6 +4,7 @@ pub mod activate;
 pub mod backup;
 pub mod check;
 pub mod compare;
+pub mod compare_files;
 pub mod completions;
 pub mod copies;
 #[cfg(feature = "lab")]

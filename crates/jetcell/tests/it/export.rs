@@ -25,10 +25,19 @@ const WIDE: i64 = (1 << 53) + 1;
 
 /// Creates a clean database whose content is inserted in one transaction.
 fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) -> PathBuf {
+    made_with(directory, PageSize::KIB_4, content)
+}
+
+/// Creates a database like [`made`], with this page size.
+pub fn made_with(
+    directory: &Path,
+    page_size: PageSize,
+    content: impl FnOnce(&mut Session, &Arc<Database>),
+) -> PathBuf {
     fs::create_dir_all(directory).unwrap();
     let mut options = InstanceOptions::new(directory).unwrap();
     (options.page_size, options.log.file_size, options.cache) =
-        (PageSize::KIB_4, 64 << 10, CacheSource::Own { bytes: 1 << 20 });
+        (page_size, 64 << 10, CacheSource::Own { bytes: 1 << 20 });
     let instance = Instance::open(options).unwrap();
     let path = directory.join("data.edb");
     let database = instance.create_database(&path, &DatabaseOptions::default()).unwrap();
@@ -245,4 +254,56 @@ fn deleted_rows_are_announced_and_carved_rows_have_columns() {
     assert_eq!((&rows[0]["_deleted"], &rows[0]["_carved_page"]), (&true.into(), &Value::Null));
     let last = &rows[356];
     assert_eq!((&last["_deleted"], &last["_confidence"]), (&false.into(), &"high".into()));
+}
+
+/// Creates a database with rows `(number, OLE date, text)`, which no profile knows.
+fn dated(directory: &Path, rows: &[(i32, f64, &str)]) {
+    let text = ColumnDefinition::new("Text", ColumnType::Text);
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::Long),
+            ColumnDefinition::new("When", ColumnType::DateTime),
+            ColumnDefinition { code_page: CodePage::UNICODE, ..text },
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    };
+    made(directory, |session, database| {
+        session.create_table(database, &definition).unwrap();
+        let mut table = session.open_table(database, "t").unwrap();
+        let [id, when, text] = ["Id", "When", "Text"].map(|name| table.column(name).unwrap());
+        for (number, date, content) in rows {
+            let row = [
+                (id, Field::Long(*number)),
+                (when, Field::DateTime(*date)),
+                (text, Field::Text((*content).to_string())),
+            ];
+            table.insert(session, &row).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_timeline_of_two_unknown_databases_is_sorted_and_counts_other_times() {
+    let cell = CellDirectory::new();
+    dated(&cell.path("a"), &[(1, 45_000.5, "late"), (2, 0.0, "never"), (3, 36_585.0, "early")]);
+    dated(&cell.path("b"), &[(7, 40_000.0, "between"), (8, 80_000.0, "forever")]);
+    let run = |more: &[&str]| {
+        let words = ["export", "a/data.edb", "b/data.edb", "--timeline", "--format", "csv", "--output", "-"];
+        let output = cell.program(&[&words[..], more].concat()).output().unwrap();
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        (stdout, stderr)
+    };
+    let header = "time,source,table,key,what";
+    let early = "2000-02-29T00:00:00,a/data.edb,t,3,When: early";
+    let between = "2009-07-06T00:00:00,b/data.edb,t,7,When: between";
+    let late = "2023-03-15T12:00:00,a/data.edb,t,1,When: late";
+    let (stdout, stderr) = run(&[]);
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), [header, early, between, late]);
+    assert!(stderr.contains("left out 2 times"), "{stderr}");
+    assert!(stderr.contains("exported 3 rows of 2 tables"), "{stderr}");
+    let (stdout, _) = run(&["--since", "2009-01-01", "--before", "2023-01-01"]);
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), [header, between]);
 }

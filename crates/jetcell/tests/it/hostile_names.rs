@@ -83,6 +83,7 @@ pub const MISSING: &[&str] = &[
     "dump log @",
     "dump checkpoint @",
     "dump flushmap @",
+    "compare-files @ @",
     "size --config @",
     "recover @",
     "backup --from @ --to out",
@@ -179,6 +180,7 @@ fn names_in_a_database_are_escaped() {
         ran(&cell, &[&["check", "--structure", &damaged_path], form].concat(), true);
         ran(&cell, &[&["check", "--structure", HOSTILE], form].concat(), true);
         ran(&cell, &[&["dump", "schema", &damaged_path], form].concat(), false);
+        ran(&cell, &[&["compare-files", &path, &damaged_path], form].concat(), false);
     }
     for kind in ["header", "pages", "schema", "space"] {
         for form in [&[][..], &["--json"]] {

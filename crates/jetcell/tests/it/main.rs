@@ -8,6 +8,7 @@ mod bad_input;
 mod cell;
 mod check;
 mod command_conventions;
+mod compare_files;
 mod copies;
 mod copies_at_work;
 mod copies_between_hosts;

@@ -68,6 +68,10 @@ fn files_are_checked_and_dumped() {
     result(&cell, &["dump", "header", "--json", "@/ok.edb"]);
     result(&cell, &["dump", "header", "--json", "@/E00.log"]);
     result(&cell, &["dump", "log", "--json", "@/E00.log"]);
+    let output = run(&cell, &["compare-files", "--json", "@/ok.edb", "@/ok.edb"]);
+    assert!(output.status.success() && !output.stdout.is_empty(), "compare-files");
+    let timeline = ["export", "@/ok.edb", "--timeline", "--format", "jsonl", "--output", "-"];
+    assert!(run(&cell, &timeline).status.success(), "a time line");
     for kind in ["schema", "pages", "space"] {
         let output = run(&cell, &["dump", kind, "--json", "@/ok.edb"]);
         assert!(output.status.success() && !output.stdout.is_empty(), "{kind}");

@@ -1,0 +1,209 @@
+//! Compares the rows of two databases, such as a database before and after a repair, or two snapshots.
+//!
+//! Tables are matched by name, and rows by their key: the primary key, or the number of a row in a table without one.
+//! Both tables are read in key order at the same time, so memory does not depend on their size. Long values are
+//! compared by content, chunk by chunk. Rows that are flagged as deleted are not compared.
+
+mod columns;
+mod keyed_rows;
+mod values;
+
+use std::cmp::Ordering;
+
+use ese_format::PageNumber;
+use ese_format::record::Record;
+
+use self::columns::ColumnPairs;
+use self::keyed_rows::KeyedRows;
+use self::values::ValueComparer;
+use crate::issue::ExportIssues;
+use crate::source_database::SourceDatabase;
+use crate::table::SourceTable;
+
+/// Number of rows between two calls to the progress callback.
+const PROGRESS_STEP: u64 = 1024;
+
+/// Numbers of rows of a table in two databases.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RowPairCounts {
+    /// Name of the table.
+    pub table: String,
+    /// Number of rows that are equal.
+    pub equal: u64,
+    /// Number of rows with the same key and different content.
+    pub changed: u64,
+    /// Number of rows whose key only this database has, for each database.
+    pub only: [u64; 2],
+    /// Number of columns that only one of the databases has, or whose definitions differ.
+    pub columns: u64,
+}
+
+impl RowPairCounts {
+    /// Returns true if the two tables have the same columns and rows.
+    pub fn are_equal(&self) -> bool {
+        self.changed == 0 && self.only == [0, 0] && self.columns == 0
+    }
+}
+
+/// Result of a comparison of rows.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RowComparison {
+    /// Tables that both databases have, in catalog order.
+    pub tables: Vec<RowPairCounts>,
+    /// Tables that only this database has, for each database.
+    pub only: [Vec<String>; 2],
+}
+
+impl RowComparison {
+    /// Returns true if the two databases have the same tables, columns and rows.
+    pub fn are_equal(&self) -> bool {
+        self.only.iter().all(Vec::is_empty) && self.tables.iter().all(RowPairCounts::are_equal)
+    }
+}
+
+/// A difference between the rows of two databases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowDifference<'t> {
+    /// Name of the table.
+    pub table: &'t str,
+    /// What differs.
+    pub kind: RowDifferenceKind<'t>,
+}
+
+/// What differs in a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RowDifferenceKind<'t> {
+    /// Only one of the databases has the table. The value is its position, 0 or 1.
+    TableOnly(usize),
+    /// Only one of the databases has the column. The value is its position, 0 or 1.
+    ColumnOnly(&'t str, usize),
+    /// The column has a different type, code page or default value.
+    ColumnDefinition(&'t str),
+    /// Only one of the databases has a row with this key.
+    RowOnly {
+        /// Key of the row.
+        key: &'t [u8],
+        /// Position of the database, 0 or 1.
+        database: usize,
+        /// Page that contains the row.
+        page: PageNumber,
+    },
+    /// The row has different values in these columns.
+    Row {
+        /// Key of the row.
+        key: &'t [u8],
+        /// Page that contains the row in each database.
+        pages: [PageNumber; 2],
+        /// Names of the columns.
+        columns: Vec<&'t str>,
+    },
+}
+
+/// Callbacks of a comparison of rows.
+pub struct RowComparisonObserver<'o> {
+    /// Receives every difference.
+    pub visit: &'o mut dyn FnMut(RowDifference<'_>),
+    /// Receives the name of the current table and the number of its rows that were compared. It is called often.
+    pub progress: &'o mut dyn FnMut(&str, u64),
+}
+
+/// Compares all tables of two databases. Data that cannot be read is reported in `issues`, and is a difference if the
+/// other database has it.
+pub fn compare_rows(
+    sources: [&SourceDatabase; 2],
+    issues: &mut [ExportIssues; 2],
+    mut observer: RowComparisonObserver<'_>,
+) -> RowComparison {
+    let mut comparison = RowComparison::default();
+    let [one, two] = sources;
+    for table in one.tables() {
+        issues.iter_mut().for_each(|issues| issues.set_table(Some(&table.name)));
+        match two.table(&table.name) {
+            Some(other) => {
+                let counts = compare_tables(sources, [table, other], issues, &mut observer);
+                comparison.tables.push(counts);
+            }
+            None => {
+                (observer.visit)(RowDifference { table: &table.name, kind: RowDifferenceKind::TableOnly(0) });
+                comparison.only[0].push(table.name.clone());
+            }
+        }
+    }
+    issues.iter_mut().for_each(|issues| issues.set_table(None));
+    for table in two.tables().iter().filter(|table| one.table(&table.name).is_none()) {
+        (observer.visit)(RowDifference { table: &table.name, kind: RowDifferenceKind::TableOnly(1) });
+        comparison.only[1].push(table.name.clone());
+    }
+    comparison
+}
+
+/// Compares the rows of one table by merging both sequences of keys.
+fn compare_tables(
+    sources: [&SourceDatabase; 2],
+    tables: [&SourceTable; 2],
+    issues: &mut [ExportIssues; 2],
+    observer: &mut RowComparisonObserver<'_>,
+) -> RowPairCounts {
+    let table = tables[0].name.as_str();
+    let mut report = |kind: RowDifferenceKind<'_>| (observer.visit)(RowDifference { table, kind });
+    let columns = ColumnPairs::new(tables);
+    columns.differences().iter().cloned().for_each(&mut report);
+    let mut counts = RowPairCounts {
+        table: table.to_owned(),
+        columns: columns.differences().len() as u64,
+        ..RowPairCounts::default()
+    };
+    let databases = sources.map(|source| &source.database);
+    let mut values = ValueComparer::new(databases, tables);
+    let mut one = KeyedRows::new(tables[0], databases[0]);
+    let mut two = KeyedRows::new(tables[1], databases[1]);
+    let [issues_one, issues_two] = issues;
+    one.advance(issues_one);
+    two.advance(issues_two);
+    let mut compared = 0u64;
+    loop {
+        if compared.is_multiple_of(PROGRESS_STEP) {
+            (observer.progress)(table, compared);
+        }
+        compared += 1;
+        let order = match (one.row(), two.row()) {
+            (None, None) => return counts,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(one), Some(two)) => {
+                let order = one.key.cmp(two.key);
+                if order == Ordering::Equal {
+                    let records = [(one.data, databases[0]), (two.data, databases[1])]
+                        .map(|(data, database)| Record::new(data, database.page_size));
+                    let pages = [one.page, two.page];
+                    let issues = [&mut *issues_one, &mut *issues_two];
+                    let changed = columns.changed(records, pages, &mut values, issues);
+                    if changed.is_empty() {
+                        counts.equal += 1;
+                    } else {
+                        counts.changed += 1;
+                        report(RowDifferenceKind::Row { key: one.key, pages, columns: changed });
+                    }
+                }
+                order
+            }
+        };
+        let only = match order {
+            Ordering::Less => one.row().map(|row| (row, 0)),
+            Ordering::Greater => two.row().map(|row| (row, 1)),
+            Ordering::Equal => None,
+        };
+        if let Some((row, database)) = only {
+            if let Some(count) = counts.only.get_mut(database) {
+                *count += 1;
+            }
+            report(RowDifferenceKind::RowOnly { key: row.key, database, page: row.page });
+        }
+        if order != Ordering::Greater {
+            one.advance(issues_one);
+        }
+        if order != Ordering::Less {
+            two.advance(issues_two);
+        }
+    }
+}

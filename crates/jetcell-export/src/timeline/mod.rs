@@ -1,0 +1,220 @@
+//! A time line: one table with all times in all rows of one or several databases, sorted by time.
+//!
+//! A profile declares what its times mean and which columns describe a row. In other databases, every column of type
+//! DateTime is a time. Times are sorted in memory, and in temporary files if there are many.
+
+mod columns;
+mod event_sorter;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::{io, iter};
+
+use ese_format::catalog::TableSchema;
+use ese_format::record::{CodePage, Column, ColumnType};
+use ese_format::{PageNumber, PageSize, TreeId};
+use jetcell_vfs::{Vfs, create_private_directory, with_path};
+
+use self::columns::EventColumns;
+use self::event_sorter::{EventSorter, TimelineEvent};
+use crate::cell::ExportedCell;
+use crate::error::ExportError;
+use crate::format::{ExportFormat, SqliteFile};
+use crate::output::ExportDestination;
+use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
+use crate::run::{ExportOptions, ExportProgressFn, ExportSummary, TableWriter};
+use crate::selected_table::SelectedTable;
+use crate::selection::Selection;
+use crate::source_database::SourceDatabase;
+use crate::table::SourceTable;
+use crate::target::check_absent;
+use crate::view::ExportView;
+
+/// Name of the table.
+const TIMELINE: &str = "timeline";
+/// Code page of UTF-8.
+const UTF_8: CodePage = CodePage(65001);
+/// Number of bytes of events to sort in memory.
+const MEMORY: usize = 32 << 20;
+
+/// The table to which an event belongs.
+struct EventTable {
+    source: String,
+    name: String,
+}
+
+/// Writes a time line of the databases at these paths.
+///
+/// # Errors
+///
+/// Returns an error if a file is not a database, if a pattern matches nothing in any of the databases, or if the
+/// output cannot be written.
+pub fn export_timeline(
+    vfs: &dyn Vfs,
+    paths: &[PathBuf],
+    options: &ExportOptions,
+    progress: ExportProgressFn<'_>,
+) -> Result<ExportSummary, ExportError> {
+    if !options.format.is_built() {
+        return Err(ExportError::NotBuilt(options.format));
+    }
+    // An existing file is reported before the databases are read.
+    let target = output_file(options)?;
+    let mut collector = EventCollector {
+        options,
+        tables: Vec::new(),
+        sorter: EventSorter::new(MEMORY),
+        summary: ExportSummary::default(),
+    };
+    let (mut unmatched, mut matched) = (None, false);
+    for path in paths {
+        match collector.add_database(vfs, path, paths.len() > 1, progress) {
+            // One of the databases may lack a table that another one has.
+            Err(error @ (ExportError::NoTable { .. } | ExportError::NoTimes { .. })) => {
+                unmatched = Some(error);
+            }
+            result => {
+                result?;
+                matched = true;
+            }
+        }
+    }
+    if let Some(error) = unmatched.filter(|_| !matched) {
+        return Err(error);
+    }
+    let EventCollector { tables, sorter, mut summary, .. } = collector;
+    summary.issues.set_table(None);
+    summary.tables = tables.len();
+    if let ExportDestination::Directory(directory) = &options.destination {
+        create_private_directory(directory).map_err(|error| with_path(directory, error))?;
+    }
+    let table = timeline_table();
+    let mut sqlite = None;
+    let mut writer = match target.as_deref() {
+        Some(path) if options.format == ExportFormat::Sqlite => {
+            let file = sqlite.insert(SqliteFile::new(path, options.force, options.deleted)?);
+            file.begin(&table)?;
+            TableWriter::Sqlite(file)
+        }
+        path => TableWriter::stream(path, &table, options)?,
+    };
+    sorter.drain(&mut |event| {
+        summary.rows += 1;
+        if summary.rows.is_multiple_of(1024) {
+            progress(TIMELINE, summary.rows);
+        }
+        let Some(EventTable { source, name }) = tables.get(event.table as usize) else { return Ok(()) };
+        let texts = [source, name, &event.key, &event.what].map(|text| ExportedCell::from(text.as_bytes()));
+        let time = ExportedCell::from(event.time.as_slice());
+        let cells: Vec<ExportedCell<'_>> = iter::once(time).chain(texts).collect();
+        let (deleted, page) = (event.deleted, table.root);
+        writer.row(&table, &ExportedRow { cells: &cells, deleted, page, index: 0 })
+    })?;
+    writer.finish(None)?;
+    if let Some(file) = sqlite {
+        file.finish(None)?;
+    }
+    Ok(summary)
+}
+
+/// Returns the output file, or `None` for standard output. Fails if the file exists and may not be replaced.
+fn output_file(options: &ExportOptions) -> Result<Option<PathBuf>, ExportError> {
+    let file = match &options.destination {
+        ExportDestination::Stdout if options.format == ExportFormat::Sqlite => {
+            return Err(ExportError::SqliteToStdout);
+        }
+        ExportDestination::Stdout => return Ok(None),
+        ExportDestination::File(file) => file.clone(),
+        ExportDestination::Directory(directory) => directory.join(format!("{TIMELINE}.{}", options.format)),
+    };
+    check_absent(&file, options.force)?;
+    Ok(Some(file))
+}
+
+/// Returns the definition of the output table.
+fn timeline_table() -> SourceTable {
+    let mut schema = TableSchema::new(TIMELINE, TreeId(0), PageNumber::fixed(1));
+    schema.columns.push(Column::new(1, "time", ColumnType::DateTime, 8));
+    schema.columns.extend((256..).zip(["source", "table", "key", "what"]).map(|(id, name)| {
+        let column = Column::new(id, name, ColumnType::LongText, 0);
+        Column { code_page: UTF_8, ..column }
+    }));
+    SourceTable::new(&schema, PageSize::KIB_4)
+}
+
+/// Collects the events of databases.
+struct EventCollector<'o> {
+    options: &'o ExportOptions,
+    tables: Vec<EventTable>,
+    sorter: EventSorter,
+    summary: ExportSummary,
+}
+
+impl EventCollector<'_> {
+    fn add_database(
+        &mut self,
+        vfs: &dyn Vfs,
+        path: &Path,
+        is_one_of_several: bool,
+        progress: &mut dyn FnMut(&str, u64),
+    ) -> Result<(), ExportError> {
+        self.summary.issues.set_table(None);
+        let source = SourceDatabase::open(vfs, path, &mut self.summary.issues)?;
+        let view = ExportView::new(&source, self.options.rendering)?;
+        // The columns are selected below: events need other columns than the times.
+        let selection = Selection { columns: Vec::new(), ..self.options.selection.clone() };
+        for mut selected in view.select(&source, &selection)? {
+            let Some(columns) =
+                EventColumns::select(&mut selected, view.timeline(), selection.times.is_some())
+            else {
+                continue;
+            };
+            let shown = path.display().to_string();
+            let name = selected.table.name.clone();
+            let of_file = if is_one_of_several { format!(" of {shown}") } else { String::new() };
+            self.summary.issues.set_table(Some(&format!("{name}{of_file}")));
+            self.tables.push(EventTable { source: shown, name });
+            self.add_table(&source, selected, &columns, progress)?;
+        }
+        Ok(())
+    }
+
+    fn add_table(
+        &mut self,
+        source: &SourceDatabase,
+        selected: SelectedTable,
+        columns: &EventColumns,
+        progress: &mut dyn FnMut(&str, u64),
+    ) -> io::Result<()> {
+        let table = u32::try_from(self.tables.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let (condition, shown) = (selected.times.clone(), selected.table.clone());
+        let mut reading = RowReadOptions {
+            deleted: self.options.deleted,
+            row_limit: self.options.row_limit,
+            ..RowReadOptions::default()
+        };
+        let (sorter, ExportSummary { issues, implausible_times, .. }) = (&mut self.sorter, &mut self.summary);
+        let mut rows = 0u64;
+        progress(&shown.name, rows);
+        let mut cursor = RowCursor::new(source, selected);
+        let mut visit = |row: ExportedRow<'_>| -> io::Result<ControlFlow<()>> {
+            rows += 1;
+            if rows.is_multiple_of(1024) {
+                progress(&shown.name, rows);
+            }
+            for event in columns.events(&shown, &row, implausible_times) {
+                let in_range = condition
+                    .as_ref()
+                    .is_none_or(|condition| condition.accepts_time(event.column, event.ticks));
+                if in_range {
+                    let (key, what) = event.texts(&shown, &row);
+                    let (ticks, time, deleted) = (event.ticks, event.time, row.deleted);
+                    sorter.add(TimelineEvent { ticks, time, deleted, table, key, what })?;
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        while cursor.read(source, &mut reading, issues, &mut visit)? != PortionEnd::End {}
+        Ok(())
+    }
+}
