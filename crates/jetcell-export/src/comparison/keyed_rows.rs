@@ -1,15 +1,13 @@
 //! Reads the rows of a table with their keys.
 
-use std::sync::Arc;
-
 use ese_check::database::ReadableDatabase;
-use ese_check::reader::{PageCache, VerifiedPage};
+use ese_check::reader::PageCache;
 use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
 
 use crate::issue::ExportIssues;
 use crate::table::SourceTable;
-use crate::walk::LeafWalk;
+use crate::walk::{LeafImage, LeafWalk};
 
 /// A row with its key.
 pub(super) struct KeyedRow<'r> {
@@ -24,7 +22,7 @@ pub(super) struct KeyedRows<'d> {
     pages: PageCache,
     walk: LeafWalk,
     /// The current leaf, and the position of the current row.
-    leaf: Option<(PageNumber, Arc<VerifiedPage>, usize)>,
+    leaf: Option<(PageNumber, LeafImage, usize)>,
     /// Key of the current row.
     key: Vec<u8>,
 }

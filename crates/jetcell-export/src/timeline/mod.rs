@@ -17,6 +17,7 @@ use jetcell_vfs::{Vfs, create_private_directory, with_path};
 
 use self::columns::EventColumns;
 use self::event_sorter::{EventSorter, TimelineEvent};
+use crate::additional_rows::AdditionalRows;
 use crate::cell::ExportedCell;
 use crate::error::ExportError;
 use crate::format::{ExportFormat, SqliteFile};
@@ -92,7 +93,7 @@ pub fn export_timeline(
     let mut sqlite = None;
     let mut writer = match target.as_deref() {
         Some(path) if options.format == ExportFormat::Sqlite => {
-            let file = sqlite.insert(SqliteFile::new(path, options.force, options.deleted)?);
+            let file = sqlite.insert(SqliteFile::new(path, options.force, options.additional.marks())?);
             file.begin(&table)?;
             TableWriter::Sqlite(file)
         }
@@ -108,7 +109,7 @@ pub fn export_timeline(
         let time = ExportedCell::from(event.time.as_slice());
         let cells: Vec<ExportedCell<'_>> = iter::once(time).chain(texts).collect();
         let (deleted, page) = (event.deleted, table.root);
-        writer.row(&table, &ExportedRow { cells: &cells, deleted, page, index: 0 })
+        writer.row(&table, &ExportedRow { cells: &cells, deleted, damaged: false, carved: None, page, index: 0 })
     })?;
     writer.finish(None)?;
     if let Some(file) = sqlite {
@@ -189,7 +190,8 @@ impl EventCollector<'_> {
         let table = u32::try_from(self.tables.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let (condition, shown) = (selected.times.clone(), selected.table.clone());
         let mut reading = RowReadOptions {
-            deleted: self.options.deleted,
+            // The time line has no columns that mark other additional rows.
+            additional: AdditionalRows { deleted: self.options.additional.deleted, ..AdditionalRows::default() },
             row_limit: self.options.row_limit,
             ..RowReadOptions::default()
         };
