@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod backup_directory;
+mod backup_list;
 mod backup_type;
 mod bad_page;
 mod chain;
@@ -27,6 +28,7 @@ mod file_names;
 mod live;
 mod manifest;
 mod options;
+mod proof;
 mod ranges;
 mod recovery;
 mod refusal;
@@ -35,12 +37,14 @@ mod restore_directory;
 mod restore_options;
 mod restore_plan;
 mod restore_record;
+mod restore_window;
 mod retained_ranges;
 mod set_error;
 mod snapshot;
 mod snapshot_method;
 mod snapshot_seal;
 mod stopped;
+mod stream_sets;
 pub mod text_file;
 mod transfer_control;
 mod verification_times;
@@ -48,6 +52,7 @@ mod verify;
 
 pub use jetcell_host::Cancellation;
 
+pub use crate::backup_list::{BackupList, CompleteBackup};
 pub use crate::backup_type::BackupType;
 pub use crate::bad_page::StoredBadPage;
 pub use crate::chain::BackupChain;
@@ -57,6 +62,7 @@ pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
+pub use crate::proof::{BackupProof, prove};
 pub use crate::recovery::{
     IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport,
     RecoveryRequest, RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use,
@@ -64,10 +70,12 @@ pub use crate::recovery::{
 };
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
+pub use crate::restore_window::{RestoreWindow, restore_window};
 pub use crate::restore_options::RestoreOptions;
 pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, RestoreDifference};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
+pub use crate::stream_sets::{StreamBackup, discard_empty_set, plan_stream_backups, read_stream_set};
 pub use crate::transfer_control::{BackupProgress, TransferControl};
 pub use crate::verify::{BackupVerification, VerificationSubset, VerifyOptions, verify};

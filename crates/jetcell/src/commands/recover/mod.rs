@@ -92,7 +92,7 @@ impl RecoverArgs {
         let report = request.run(&vfs()?, &open_events, &show_step)?;
         let json = || json_with_evidence(&report, request.paths.iter().chain(&report.directory));
         console::print_result(self.json, json, || text(&report));
-        Ok(if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(if report.lost.is_empty() && !report.is_partial { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }
 
