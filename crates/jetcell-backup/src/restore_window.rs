@@ -12,7 +12,7 @@ use crate::chain::BackupChain;
 use crate::error::{BackupError, Result};
 use crate::file_damage::FileDamage;
 use crate::manifest::{StoredDatabase, StoredFile};
-use crate::ranges::{range_bounds, read_range};
+use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::recovery::ReplayEnd;
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::{PlannedLog, RestorePlan};
@@ -91,7 +91,7 @@ fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase
     let path = base.directory.join(&database.file);
     let file = open_stored(vfs, &path, stored)?;
     let Some(sum) = stored.range_checksums().0.first().copied() else { return Ok(LogPosition::MAX) };
-    let mut start = IoBuffer::zeroed(0);
+    let mut start = IoBuffer::zeroed(RANGE_BYTES);
     if !read_range(&*file, &path, range_bounds(0, stored.bytes), sum, &mut start)? {
         return Err(BackupError::changed(&path, FileDamage::Content));
     }

@@ -26,6 +26,7 @@ mod hostile_names;
 mod loop_devices;
 mod made_filesystems;
 mod maintain;
+mod manners;
 mod many_databases;
 mod paths_not_utf8;
 mod power;
