@@ -57,9 +57,7 @@ pub fn is_reserved_name(name: &str) -> bool {
         RESTORE_MARKER,
         RESTORED_FILE,
     ];
-    own.contains(&name)
-        || placing
-        || is_unfinished(Path::new(name))
+    own.contains(&name) || placing || is_unfinished(Path::new(name))
 }
 
 /// Returns the name of an instance's lock file.

@@ -70,8 +70,8 @@ pub use crate::recovery::{
 };
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
-pub use crate::restore_window::{RestoreWindow, restore_window};
 pub use crate::restore_options::RestoreOptions;
+pub use crate::restore_window::{RestoreWindow, restore_window};
 pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, RestoreDifference};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;

@@ -137,8 +137,12 @@ fn restore_and_check(
     (proof.databases, proof.position) = (restored.databases.len(), restored.position.to_string());
     for path in &restored.databases {
         let name = path.file_name().unwrap_or_default().display();
-        let options =
-            CheckOptions { structure: true, cancel: pace.cancel.clone(), ..CheckOptions::default() };
+        let options = CheckOptions {
+            structure: true,
+            cancel: pace.cancel.clone(),
+            leaks_are_errors: false,
+            ..CheckOptions::default()
+        };
         match check_database(&**vfs, path, &options) {
             Ok(report) if report.cancelled => return Err(BackupError::Stopped),
             Ok(report) => {

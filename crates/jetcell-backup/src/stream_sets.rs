@@ -51,7 +51,10 @@ pub fn plan_stream_backups(vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> 
     let streams = RecoverySet::split_streams(vfs, files)?;
     if streams.len() < 2 {
         let directory = to.to_path_buf();
-        return Ok(streams.into_iter().map(|files| StreamBackup { files, directory: directory.clone() }).collect());
+        return Ok(streams
+            .into_iter()
+            .map(|files| StreamBackup { files, directory: directory.clone() })
+            .collect());
     }
     let list = StreamList { backups: stream_names(vfs, &streams)? };
     begin_set(vfs, to, &list)?;

@@ -125,7 +125,10 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
     }
     // A file of the wrong length is bad, even if all its ranges are correct.
     for (file, times) in files.iter().zip(&mut times) {
-        if found.problems.iter().any(|(path, ..)| path.file_name().is_some_and(|name| name == file.name.as_str()))
+        if found
+            .problems
+            .iter()
+            .any(|(path, ..)| path.file_name().is_some_and(|name| name == file.name.as_str()))
             && !times.contains(&BAD_RANGE)
         {
             times.fill(BAD_RANGE);

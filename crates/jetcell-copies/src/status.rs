@@ -79,8 +79,8 @@ impl CopyStatus {
         logs: &StreamDirectory,
         now_unix_ms: i64,
     ) -> CopyStatus {
-        let missing = newest_closed(logs)
-            .map_or(0, |(closed, _)| closed.next().0.saturating_sub(registration.needs.0));
+        let missing =
+            newest_closed(logs).map_or(0, |(closed, _)| closed.next().0.saturating_sub(registration.needs.0));
         let contact = Some(registration.contact_unix_ms).filter(|contact| *contact > 0);
         let current = created(logs, registration.needs);
         let log = logs.archived(registration.needs);

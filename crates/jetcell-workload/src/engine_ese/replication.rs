@@ -225,7 +225,8 @@ impl CopyThreadState {
                 (seen.next_bytes, seen.streamed_bytes) = (arrived, streamed);
                 let now = vfs.clock().unix_ms();
                 seen.lag_seconds = CopyStatus::new(state, now).lag.seconds;
-                let age = seen.lag_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX / 1000) * 1000);
+                let age =
+                    seen.lag_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX / 1000) * 1000);
                 self.current_unix_ms.store(age.map_or(0, |age| now.saturating_sub(age)), Relaxed);
                 seen.waiting = step.waiting.as_ref().map(ToString::to_string);
             }

@@ -12,9 +12,7 @@ use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, files_at, parent_directory, with_path};
 
 use super::error::MaintenanceError;
-use super::request::{
-    DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest,
-};
+use super::request::{DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest};
 use super::tasks::{MaintenanceRun, MaintenanceSlots};
 use crate::event_file::{EVENT_FILE, EventFile};
 

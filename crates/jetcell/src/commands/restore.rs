@@ -7,7 +7,8 @@ use std::time::Instant;
 use clap::Args;
 use ese_format::{LogPosition, LogTime};
 use jetcell_backup::{
-    BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, RestoreWindow, restore, restore_window,
+    BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, RestoreWindow, restore,
+    restore_window,
 };
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;

@@ -112,8 +112,8 @@ fn a_backup_that_a_check_found_bad_is_not_good() {
     assert_eq!(run(&cell, &["check", "backup"]).0, 1);
     let (code, text) = run(&cell, &age);
     assert!(code == 1 && text.contains("a check found damage in SRUDB.dat"), "{text}");
-    // A check of another part does not clear the finding.
-    run(&cell, &["check", "--subset", "100%", "--unverified", "backup"]);
+    // A check of unverified data reads the bad range again.
+    run(&cell, &["check", "--unverified", "backup"]);
     assert_eq!(run(&cell, &age).0, 1);
     fs::write(cell.path("backup/SRUDB.dat"), &intact).unwrap();
     assert_eq!(run(&cell, &["check", "backup"]).0, 0);
@@ -149,7 +149,10 @@ fn a_proof_restores_the_backup_and_records_the_result() {
     let (code, text) = run(&cell, &["backup", "prove", "."]);
     assert!(code == 1 && text.contains("next: BAD") && text.contains("SRUDB.dat: at byte 0"), "{text}");
     let (code, text) = run(&cell, &["backup", "--age", "."]);
-    assert!(code == 1 && text.contains("next: a proof failed") && text.contains("last proved: never"), "{text}");
+    assert!(
+        code == 1 && text.contains("next: a proof failed") && text.contains("last proved: never"),
+        "{text}"
+    );
     assert!(cell.program_refused(&["backup", "prove", "nowhere"]).contains("nowhere"));
 }
 
@@ -166,7 +169,7 @@ fn a_restore_outside_its_window_is_refused_or_reported() {
         let text = cell.program_refused(&["restore", "backup", "--to", "early", "--until", until]);
         assert!(text.contains(earliest) && text.contains("-553"), "{text}");
     }
-    for (to, until) in [("late", "FFFF"), ("future", "2200-01-01T00:00:00Z")] {
+    for (to, until) in [("late", "FFFF"), ("future", "2100-01-01T00:00:00Z")] {
         let restore = ["restore", "backup", "--to", to, "--until", until];
         for _ in 0..2 {
             let (code, text) = run(&cell, &restore);

@@ -378,7 +378,10 @@ fn the_lag_includes_logs_that_the_copy_has_not_seen() {
         let state = json(&cell, 0, &["copies", asked]);
         let state = if asked == "copy" { state } else { state["copies"][0]["state"].clone() };
         assert!(state["copy_queue"].as_u64() > Some(5) && state["health"] == "catching up", "{state}");
-        assert!(state["lag"]["seconds"].as_u64() > Some(0) && state["lag"]["bytes"].as_u64() > Some(0), "{state}");
+        assert!(
+            state["lag"]["seconds"].as_u64() > Some(0) && state["lag"]["bytes"].as_u64() > Some(0),
+            "{state}"
+        );
         run(&cell, 1, &["copies", asked, "--max-lag", "0s"]);
     }
     // The state of the copy cannot be read, but its registration and the logs are here.

@@ -51,7 +51,10 @@ fn a_set_is_good_only_with_all_its_backups() {
     assert_eq!(text.matches(": proved: 1 databases").count(), 2, "{text}");
     fs::remove_dir_all(cell.path("backups/full/b")).unwrap();
     let text = run(&cell, 1, &age);
-    assert!(text.contains("full/b: the set does not contain this backup") && text.contains("no good"), "{text}");
+    assert!(
+        text.contains("full/b: the set does not contain this backup") && text.contains("no good"),
+        "{text}"
+    );
     // The same command completes the set.
     run(&cell, 0, &[&BOTH[..], &["--to", "backups/full"]].concat());
     run(&cell, 0, &age);

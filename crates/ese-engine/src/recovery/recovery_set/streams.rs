@@ -104,7 +104,8 @@ impl RecoverySet {
     /// Returns the time at which the segment that contains the last byte before `position` was begun, or `None` if the
     /// logs do not have this segment.
     pub fn time_before(&self, vfs: &Arc<dyn Vfs>, position: LogPosition) -> Result<Option<LogTime>> {
-        let reader = LogReader::received(vfs.clone(), LogNames::new(std::path::Path::new("."), self.base_name));
+        let reader =
+            LogReader::received(vfs.clone(), LogNames::new(std::path::Path::new("."), self.base_name));
         let mut last = None;
         let newest = self.logs.last_key_value().map(|(newest, _)| *newest);
         for (&generation, path) in self.logs.range(..=position.generation).rev().take(2) {

@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{
-    BackupError, BackupList, BackupManifest, BackupOptions, BackupResult, BackupType, CompleteBackup, StreamBackup,
-    back_up_stopped, discard_empty_set, plan_stream_backups, read_stream_set, snapshot_stopped,
+    BackupError, BackupList, BackupManifest, BackupOptions, BackupResult, BackupType, CompleteBackup,
+    StreamBackup, back_up_stopped, discard_empty_set, plan_stream_backups, read_stream_set, snapshot_stopped,
 };
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::json_path;

@@ -30,7 +30,9 @@ pub fn show(
     for directory in directories {
         let side = CopiesSide::detect(places, directory);
         good &= match &side {
-            Ok(CopiesSide::Copy(state)) => is_fit(state, &copy_status(places.vfs(), directory, state), max_lag),
+            Ok(CopiesSide::Copy(state)) => {
+                is_fit(state, &copy_status(places.vfs(), directory, state), max_lag)
+            }
             Ok(CopiesSide::Instance(copies)) => copies.iter().all(|copy| copy.is_fit(max_lag)),
             Err(_) => true,
         };
