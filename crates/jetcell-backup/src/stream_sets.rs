@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ese_engine::RecoverySet;
 use jetcell_input::bounded_list;
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileName, Vfs, is_unfinished, parent_directory};
+use jetcell_vfs::{FileName, NameError, Vfs, is_unfinished, parent_directory};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result};
@@ -120,6 +120,9 @@ fn stream_names(vfs: &Arc<dyn Vfs>, streams: &[Vec<PathBuf>]) -> Result<Vec<File
     let are_distinct = |names: &Vec<FileName>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
     match candidates.into_iter().flatten().find(are_distinct) {
         Some(names) => Ok(names),
-        None => Ok(sets.iter().map(|set| FileName::new(set.signature.to_hex())).collect::<Result<_, _>>()?),
+        None => Ok(sets
+            .iter()
+            .map(|set| FileName::new(set.signature.to_hex()))
+            .collect::<std::result::Result<_, NameError>>()?),
     }
 }

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_backup::{
-    BackupOptions, BackupSetError, BackupType, ReplayEnd, RestoreOptions, restore, restore_window,
-};
+use jetcell_backup::{BackupSetError, BackupType, ReplayEnd, RestoreOptions, restore, restore_window};
 use jetcell_vfs::Vfs;
 
-use crate::test_instance::{TestInstance, back_up_directory, disk, numbers, restore_to, set_error};
+use crate::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
 #[test]
 fn a_restore_to_a_position_before_the_backup_names_the_earliest_position() {
@@ -18,7 +16,7 @@ fn a_restore_to_a_position_before_the_backup_names_the_earliest_position() {
     site.back_up("/running", BackupType::Full, None).unwrap();
     site.insert(200..300);
     site.close();
-    back_up_directory(&files, "/one", "/stopped", &BackupOptions::default()).unwrap();
+    back_up_directory(&files, "/one", "/stopped", &options(BackupType::Full, None)).unwrap();
     for backup in ["/running", "/stopped"] {
         let window = restore_window(&files, &[PathBuf::from(backup)], None).unwrap();
         assert!(before < window.earliest && window.earliest <= window.latest, "{window:?}");
@@ -44,9 +42,9 @@ fn a_restore_to_a_position_after_the_last_log_reports_the_last_position() {
     let window = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
     assert!(window.earliest < past && past < window.latest, "{window:?} {past}");
     let restore_until = |until, to: &str| {
-        let options =
+        let request =
             RestoreOptions { until: Some(until), logs: Some("/one".into()), ..RestoreOptions::default() };
-        restore(&files, &["/full".into()], Path::new(to), &options).unwrap()
+        restore(&files, &["/full".into()], Path::new(to), &request).unwrap()
     };
     let generation = window.latest.generation.0;
     for (number, (until, ends_early)) in [
@@ -63,7 +61,7 @@ fn a_restore_to_a_position_after_the_last_log_reports_the_last_position() {
         assert_eq!(restored.ends_early, ends_early, "{until:?}: {window:?}");
         assert_eq!(restored.window, Some(window));
         let site = TestInstance::open(&files, &to, 0);
-        assert_eq!(site.keys(), numbers(200));
+        assert_eq!(site.keys(), (0..200).collect());
         site.close();
     }
 }

@@ -11,6 +11,7 @@ mod command_conventions;
 mod copies;
 mod copies_at_work;
 mod copies_between_hosts;
+mod copies_contact;
 mod disk;
 mod doctor;
 mod dump;
