@@ -51,15 +51,17 @@ impl CopyStatus {
         CopyStatus::from_queues(queues, state.log_bytes, contact, state.replayed_unix_ms, now_unix_ms)
     }
 
-    /// Like [`CopyStatus::new`], but also counts the logs in the active side's directory `active`. If the directory is
-    /// not specified, the directory that the copy last followed is used, if it is on this host.
+    /// Like [`CopyStatus::new`], but also counts the logs in the active side's directory. `registered` is that directory
+    /// and the time of the contact in the copy's registration. Without it, the directory that the copy last followed
+    /// is used, if it is on this host.
     pub fn examine(
         vfs: &Arc<dyn Vfs>,
         state: &CopyState,
-        active: Option<&Path>,
+        registered: Option<(&Path, i64)>,
         now_unix_ms: i64,
     ) -> CopyStatus {
         let source = Path::new(&state.source);
+        let active = registered.map(|(directory, _)| directory);
         let Some(directory) = active.or(source.is_absolute().then_some(source)) else {
             return CopyStatus::new(state, now_unix_ms);
         };
@@ -67,7 +69,8 @@ impl CopyStatus {
         let closed = newest_closed(&logs).filter(|(_, stream)| *stream == state.stream());
         let missing = closed.map_or(0, |(closed, _)| closed.next().0.saturating_sub(state.next));
         let queues = (state.copy_queue().max(missing), state.replay_queue());
-        let contact = state.active.map(|active| active.at_unix_ms);
+        let contact =
+            state.active.map(|active| active.at_unix_ms).max(registered.map(|(_, contact)| contact));
         let first = created(&logs, Generation(state.replayed.saturating_add(1)));
         let current = state.replayed_unix_ms.or(first);
         CopyStatus::from_queues(queues, state.log_bytes, contact, current, now_unix_ms)

@@ -2,18 +2,27 @@
 
 use std::fs;
 
+use ese_engine::CopyRegistration;
+use jetcell_vfs::{FileStem, RealOptions, RealVfs};
 use serde_json::Value;
 
 use crate::cell::CellDirectory;
 use crate::copies::{ONCE, grow, insert, json, rows, run, store};
 
-/// Changes the state of a copy as if it last had contact two hours ago.
+/// Changes the state and the registration of a copy as if it last had contact two hours ago.
 fn age_contact(cell: &CellDirectory) {
     let path = cell.path("copy/copy.json");
     let mut state: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let contact = state["active"]["at_unix_ms"].as_i64().unwrap();
     state["active"]["at_unix_ms"] = (contact - 7_200_000).into();
     fs::write(&path, state.to_string()).unwrap();
+    let vfs = RealVfs::new(RealOptions::default()).unwrap();
+    let (app, base) = (cell.path("app"), FileStem::E00);
+    for (_, registration) in CopyRegistration::list(&vfs, &app, base).unwrap() {
+        let mut registration = registration.unwrap();
+        registration.contact_unix_ms -= 7_200_000;
+        registration.store(&vfs, &app, base).unwrap();
+    }
 }
 
 #[test]

@@ -182,7 +182,9 @@ impl CopiesSide {
                 let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
                 let now = RealClock::new().unix_ms();
                 let status = match &state {
-                    Some(state) => CopyStatus::examine(vfs, state, Some(active), now),
+                    Some(state) => {
+                        CopyStatus::examine(vfs, state, Some((active, registration.contact_unix_ms)), now)
+                    }
                     None => {
                         let form = log_name_form(&files, base);
                         let logs = StreamDirectory::new(vfs, active, base, form);
