@@ -210,8 +210,12 @@ fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult<Pat
     if !directory.is_dir() || !BackupList::is_collection(vfs, directory) {
         return Ok(directory.to_path_buf());
     }
-    let mut found: Vec<PathBuf> =
-        BackupList::find(vfs, directory)?.complete.into_iter().map(|found| found.directory).collect();
+    let list = BackupList::find(vfs, directory)?;
+    let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
+    // A set with a missing backup is not a single backup.
+    found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
+    found.sort();
+    found.dedup();
     match found.len() {
         0 => Ok(directory.to_path_buf()),
         1 => Ok(found.remove(0)),
