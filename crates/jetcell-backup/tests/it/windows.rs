@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_backup::{BackupSetError, BackupType, ReplayEnd, RestoreOptions, restore, restore_window};
-use jetcell_vfs::Vfs;
 
 use crate::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
