@@ -190,7 +190,7 @@ fn position_text(position: LogPosition, time: Option<LogTime>) -> String {
 }
 
 fn window_json(window: &RestoreWindow) -> serde_json::Value {
-    let time = |time: Option<LogTime>| time.and_then(|time| time.unix_ms());
+    let time = |time: Option<LogTime>| time.and_then(LogTime::unix_ms);
     json!({
         "earliest": window.earliest.to_string(), "earliest_unix_ms": time(window.earliest_time),
         "latest": window.latest.to_string(), "latest_unix_ms": time(window.latest_time),
