@@ -94,6 +94,8 @@ fi
 phase build build_tests
 phase tests run_tests
 if [ -z "$quick" ]; then
+    # The short form, with the program that the tests have built. It begins nothing after 60 s.
+    phase manual env JETCELL_SCRATCH="$PWD/target" scripts/test-manual.py --quick
     phase features scripts/features.sh --default
     phase python scripts/test-python.sh
     phase concurrency scripts/concurrency.sh

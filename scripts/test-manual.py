@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Runs the command blocks of the manual and the examples of every --help.
 
-    scripts/test-manual.py [--program FILE] [--jobs N] [PAGE or COMMAND ...]
+    scripts/test-manual.py [--quick] [--program FILE] [--jobs N] [PAGE or COMMAND ...]
 
 Blocks: in each page, every block that begins with ```sh runnable is run by bash, in order, in one empty directory for each page.
 
 Examples: every example of every `--help` is run in the directory that scripts/manual-examples.toml prepares for its command. An example
-that cannot be run here (it needs a device, another host, hours) is listed there with the reason; its options are checked by
-`--help`. Every other example is run.
+that cannot be run here (it needs a device, another host, hours) is listed there with the reason. Every other example is run. First, the
+options of all examples are parsed.
+
+The short form (`--quick`), which test.sh runs, leaves out the pages and commands that the file marks as long, and begins no block or
+example after 60 s. Its last line says how many it left to the long form.
 
 Exit code: 0 all succeeded, 1 some failed, 2 could not run.
 """
@@ -27,12 +30,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "scripts" / "manual-examples.toml"
-# Time limit of one block or one example.
-TIMEOUT_SECONDS = 120
+# Time limit of one block or one example. The long form has simulations that take minutes with a debug build.
+TIMEOUT_SECONDS = {"long": 600, "quick": 120}
+# Time after which the short form begins no block or example.
+QUICK_SECONDS = 60
+# Programs that examples use. Without one, the commands whose examples use it are skipped.
+TOOLS = ("jq", "man", "openssl", "script", "zstd")
 
 
 class Failure(Exception):
     """A block or an example failed; the text says where and how."""
+
+
+time_limit = TIMEOUT_SECONDS["long"]
 
 
 def run_script(script, directory, program, accepted=(0,)):
@@ -51,11 +61,11 @@ def run_script(script, directory, program, accepted=(0,)):
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        output, _ = process.communicate(timeout=time_limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
-        raise Failure(f"no end after {TIMEOUT_SECONDS} s") from None
+        raise Failure(f"no end after {time_limit} s") from None
     if process.returncode not in accepted:
         raise Failure(f"exit code {process.returncode}:\n{output[-2000:]}")
     return output
@@ -76,16 +86,31 @@ def runnable_blocks(page):
     return blocks
 
 
-def test_page(page, program):
-    """Runs the blocks of a page. Returns their number."""
-    blocks = runnable_blocks(page)
+class TaskResult:
+    """What became of the blocks of a page, or of the examples of a command."""
+
+    def __init__(self):
+        self.passed = 0
+        # Examples that cannot run here, with the reasons.
+        self.not_run = []
+        # Number of blocks and examples that the short form leaves out.
+        self.left = 0
+
+
+def test_page(page, program, is_over):
+    """Runs the blocks of a page, until the time is over."""
+    result = TaskResult()
     with scratch_directory() as directory:
-        for line, block in blocks:
+        for line, block in runnable_blocks(page):
+            if is_over():
+                result.left += 1
+                continue
             try:
                 run_script(block, directory, program)
             except Failure as failure:
                 raise Failure(f"{page.relative_to(ROOT)}:{line}: {failure}") from None
-    return len(blocks)
+            result.passed += 1
+    return result
 
 
 def help_text(program, words):
@@ -124,6 +149,17 @@ def commands_in(example):
     return [words[words.index("jetcell") :] for words in calls if "jetcell" in words]
 
 
+def parse_failure(program, example):
+    """Why an example cannot be typed as it is printed, or None. The options that stand before --help are parsed."""
+    if "  " in example:
+        return "cannot be copied to a shell: its explanation belongs on the next line"
+    for words in commands_in(example):
+        process = subprocess.run([program, *words[1:], "--help"], capture_output=True, text=True)
+        if process.returncode != 0:
+            return process.stderr.strip()
+    return None
+
+
 class Examples:
     """The examples of one command, and how manual-examples.toml prepares and changes them."""
 
@@ -132,11 +168,14 @@ class Examples:
         self.setup = section.get("setup", "")
         self.replacements = dict(section.get("replace", {}))
         if not section.get("as_printed"):
-            self.replacements |= every["replace"]
+            # The replacements of the section come first.
+            self.replacements = self.replacements | {
+                expression: text for expression, text in every["replace"].items() if expression not in self.replacements
+            }
 
     def matching(self, key, example):
         """The first entry of a list or table in the section that the example begins with."""
-        return next((start for start in self.section.get(key, ()) if example.startswith(start)), None)
+        return next((start for start in self.section.get(key, ()) if begins_with(example, start)), None)
 
     def script(self, example):
         """The example with paths below the working directory, small sizes and short times."""
@@ -145,22 +184,20 @@ class Examples:
             script = re.sub(expression, lambda _, text=replacement: text, script, count=0 if expression != "$" else 1)
         return script
 
-    def run(self, program, variables):
-        """Runs the examples. Returns how many were run, and which were not, with the reasons."""
-        ran, not_run, failures = 0, [], []
+    def run(self, program, variables, is_over):
+        """Runs the examples, until the time is over."""
+        result, failures = TaskResult(), []
         prepare = exports(variables) + self.setup
         is_fresh = self.section.get("fresh", False)
         with scratch_directory() as base:
             directory = base / "d"
             for example in self.found:
                 try:
-                    if "  " in example:
-                        raise Failure("cannot be copied to a shell: its explanation belongs on the next line")
                     if start := self.matching("not_run", example):
-                        not_run.append((example, self.section["not_run"][start]))
-                        # The options that stand before --help are parsed.
-                        for words in commands_in(example):
-                            run_script(shlex.join([*words, "--help"]), base, program)
+                        result.not_run.append((example, self.section["not_run"][start]))
+                        continue
+                    if is_over():
+                        result.left += 1
                         continue
                     if is_fresh or not directory.exists():
                         shutil.rmtree(directory, ignore_errors=True)
@@ -171,12 +208,17 @@ class Examples:
                         script = f"timeout --preserve-status -s INT -k 30 3 {script}"
                     start = self.matching("codes", example)
                     run_script(script, directory, program, self.section["codes"][start] if start else (0,))
-                    ran += 1
+                    result.passed += 1
                 except Failure as failure:
                     failures.append(f"{self.command}: {example}: {failure}")
         if failures:
             raise Failure("\nFAILED ".join(failures))
-        return ran, not_run
+        return result
+
+
+def begins_with(example, start):
+    """Whether an example begins with an entry of manual-examples.toml, or is it if the entry ends with `$`."""
+    return example == start[:-1] if start.endswith("$") else example.startswith(start)
 
 
 class scratch_directory:
@@ -196,8 +238,11 @@ def exports(variables):
     return "".join(f"export {name}={shlex.quote(str(path))}\n" for name, path in variables.items())
 
 
-def unused(found, sections):
-    """The parts of manual-examples.toml that no example uses."""
+def unused(found, sections, long_pages):
+    """The parts of manual-examples.toml that no page and no example uses."""
+    for name in long_pages:
+        if not (ROOT / name).is_file() or not runnable_blocks(ROOT / name):
+            yield f"{name} has no commands"
     for command, section in sections.items():
         examples_of = next((of for name, of in found if name == command), None)
         if not examples_of:
@@ -205,60 +250,105 @@ def unused(found, sections):
             continue
         for key in ("not_run", "interrupt", "codes"):
             for start in section.get(key, ()):
-                if not any(example.startswith(start) for example in examples_of):
+                if not any(begins_with(example, start) for example in examples_of):
                     yield f"{command}: no example begins with '{start}'"
         for expression in section.get("replace", ()):
             if not any(re.search(expression, example) for example in examples_of):
                 yield f"{command}: no example contains '{expression}'"
 
 
+def missing_tools(section, examples_of):
+    """The programs that the examples of a section need and this machine lacks."""
+    scripts = "\n".join([section.get("setup", ""), *section.get("replace", {}).values(), *examples_of])
+    return [tool for tool in TOOLS if re.search(rf"(^|[|&;(\s]){tool} ", scripts) and not shutil.which(tool)]
+
+
+def is_required(need):
+    return os.environ.get(f"JETCELL_REQUIRE_{need.upper()}") == "1"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", type=Path, default=ROOT / "target/debug/jetcell")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    parser.add_argument("--program", type=Path, default=target / "debug/jetcell")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="leave out what takes long")
     parser.add_argument("only", nargs="*", metavar="PAGE or COMMAND")
     options = parser.parse_args()
     program = options.program.resolve()
     if not os.access(program, os.X_OK):
         print(f"{program} does not exist: build it first", file=sys.stderr)
         return 2
+    end = float("inf")
+    if options.quick:
+        global time_limit
+        time_limit = TIMEOUT_SECONDS["quick"]
+        end = time.monotonic() + QUICK_SECONDS
     corpus = Path(os.environ.get("JETCELL_CORPUS", ROOT / "../shared/corpus")).resolve()
     sections = tomllib.loads(EXAMPLES.read_text())
-    every, fixtures = sections.pop("all"), sections.pop("fixtures")
+    every, fixtures, pages = sections.pop("all"), sections.pop("fixtures"), sections.pop("pages")
     found = list(examples(program))
-    failures = list(unused(found, sections))
+    failures = list(unused(found, sections, pages["long"]))
     for failure in failures:
         print(f"FAILED {failure}")
-    tasks, skipped = [], []
+    # Names of pages and commands, and the examples of all commands.
+    known, texts = set(), []
+    tasks, skipped, left = [], [], 0
+
+    def is_over():
+        return time.monotonic() > end
+
     with scratch_directory() as directory:
         variables = {"FIXTURES": directory, "DATA": ROOT / "crates", "CORPUS": corpus}
         for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             name = str(page.relative_to(ROOT))
-            if runnable_blocks(page) and (not options.only or name in options.only):
-                tasks.append((name, lambda page=page: (test_page(page, program), [])))
+            blocks = runnable_blocks(page)
+            if not blocks or options.only and name not in options.only:
+                continue
+            known.add(name)
+            if options.quick and name in pages["long"]:
+                left += len(blocks)
+                continue
+            tasks.append((name, lambda page=page: test_page(page, program, is_over)))
         for command, of in found:
             if not of or options.only and command not in options.only:
                 continue
+            known.add(command)
             section = sections.get(command, {})
             section = sections.get(section.get("like"), section)
-            if section.get("corpus") and not corpus.is_dir():
-                if os.environ.get("JETCELL_REQUIRE_CORPUS") == "1":
-                    failures.append(f"{command}: the corpus is missing, and JETCELL_REQUIRE_CORPUS is set")
-                skipped.append(("corpus", command, "the corpus of real files is missing"))
+            texts += [(command, example) for example in of]
+            if options.quick and section.get("long", False):
+                left += sum(Examples(command, of, section, every).matching("not_run", example) is None for example in of)
                 continue
-            tasks.append((command, lambda of=Examples(command, of, section, every): of.run(program, variables)))
-        known = {name for name, _ in tasks} | {name for _, name, _ in skipped}
+            lacks = [("tools", f"{tool} is missing") for tool in missing_tools(section, of)]
+            if section.get("corpus") and not corpus.is_dir():
+                lacks.append(("corpus", "the corpus of real files is missing"))
+            if lacks:
+                need, reason = lacks[0]
+                if is_required(need):
+                    failures.append(f"{command}: {reason}, and JETCELL_REQUIRE_{need.upper()} is set")
+                    print(f"FAILED {failures[-1]}")
+                skipped.append((need, command, reason))
+                continue
+            of = Examples(command, of, section, every)
+            tasks.append((command, lambda of=of: of.run(program, variables, is_over)))
         if unknown := sorted(set(options.only) - known):
             print(f"no page with commands and no command with examples: {', '.join(unknown)}", file=sys.stderr)
             return 2
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            reasons = pool.map(lambda text: parse_failure(program, text[1]), texts)
+            found_wrong = [f"{command}: {example}: {why}" for (command, example), why in zip(texts, reasons) if why]
+        for failure in found_wrong:
+            print(f"FAILED {failure}")
+        failures += found_wrong
         if any(not name.endswith(".md") for name, _ in tasks):
             run_script(exports(variables) + fixtures["setup"], directory, program)
-        failures += run_tasks(tasks, options.jobs, skipped)
+        failures += run_tasks(tasks, options, left)
     note_skipped(skipped)
     return 1 if failures else 0
 
 
-def run_tasks(tasks, jobs, skipped):
+def run_tasks(tasks, options, left):
     """Runs tasks concurrently, prints how long each took, and returns the failures."""
     failures, total = [], 0
 
@@ -266,21 +356,26 @@ def run_tasks(tasks, jobs, skipped):
         began = time.monotonic()
         return task(), time.monotonic() - began
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(timed, task): name for name, task in tasks}
         for done in concurrent.futures.as_completed(running):
             name = running[done]
             try:
-                (count, not_run), seconds = done.result()
+                result, seconds = done.result()
             except Failure as failure:
                 failures.append(str(failure))
                 print(f"FAILED {failure}", flush=True)
                 continue
-            total += count
-            print(f"{seconds:6.1f} s  {name}: {count} passed" + (f", {len(not_run)} only parsed" if not_run else ""), flush=True)
-            for example, reason in not_run:
+            total += result.passed
+            left += result.left
+            if options.quick:
+                continue
+            parsed = f", {len(result.not_run)} only parsed" if result.not_run else ""
+            print(f"{seconds:6.1f} s  {name}: {result.passed} passed{parsed}", flush=True)
+            for example, reason in result.not_run:
                 print(f"          only parsed, because it {reason}: {example}", flush=True)
-    print(f"{total} blocks and examples passed, {len(failures)} pages or commands failed")
+    rest = f", {left} left to scripts/test-manual.py without --quick" if options.quick else ""
+    print(f"{total} blocks and examples passed, {len(failures)} pages or commands failed{rest}")
     return failures
 
 

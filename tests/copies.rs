@@ -40,7 +40,7 @@ fn histories(way: HostTransport, first: u64, count: u64) -> Option<CopyTally> {
 
 /// Number of tests over which the histories are divided. Each has one thread, and the test runner runs them concurrently. Threads of one
 /// process would slow each other down by the memory that they map and unmap.
-const SHARDS: u64 = 4;
+const SHARDS: u64 = 8;
 
 /// Runs one shard of the histories.
 fn copies_lose_nothing_and_equal_their_active_side(shard: u64) {
@@ -71,23 +71,43 @@ fn copies_lose_nothing_and_equal_their_active_side(shard: u64) {
 }
 
 #[test]
-fn copies_lose_nothing_and_match_active_side_1_of_4() {
+fn copies_lose_nothing_and_match_active_side_1_of_8() {
     copies_lose_nothing_and_equal_their_active_side(0);
 }
 
 #[test]
-fn copies_lose_nothing_and_match_active_side_2_of_4() {
+fn copies_lose_nothing_and_match_active_side_2_of_8() {
     copies_lose_nothing_and_equal_their_active_side(1);
 }
 
 #[test]
-fn copies_lose_nothing_and_match_active_side_3_of_4() {
+fn copies_lose_nothing_and_match_active_side_3_of_8() {
     copies_lose_nothing_and_equal_their_active_side(2);
 }
 
 #[test]
-fn copies_lose_nothing_and_match_active_side_4_of_4() {
+fn copies_lose_nothing_and_match_active_side_4_of_8() {
     copies_lose_nothing_and_equal_their_active_side(3);
+}
+
+#[test]
+fn copies_lose_nothing_and_match_active_side_5_of_8() {
+    copies_lose_nothing_and_equal_their_active_side(4);
+}
+
+#[test]
+fn copies_lose_nothing_and_match_active_side_6_of_8() {
+    copies_lose_nothing_and_equal_their_active_side(5);
+}
+
+#[test]
+fn copies_lose_nothing_and_match_active_side_7_of_8() {
+    copies_lose_nothing_and_equal_their_active_side(6);
+}
+
+#[test]
+fn copies_lose_nothing_and_match_active_side_8_of_8() {
+    copies_lose_nothing_and_equal_their_active_side(7);
 }
 
 /// Runs histories over the client and server for remote hosts. Connections are cut at arbitrary bytes.

@@ -7,8 +7,8 @@ use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_export::{
-    ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT, RenderingOptions,
-    Selection, export,
+    AdditionalRows, ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT,
+    RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
@@ -17,13 +17,23 @@ use testkit::corpus::Corpus;
 use testkit::damage::EditableDatabase;
 
 fn run(path: &Path, format: ExportFormat, output: &Path, force: bool) -> Result<ExportSummary, ExportError> {
+    run_with(path, format, output, force, AdditionalRows { deleted: true, ..AdditionalRows::default() })
+}
+
+fn run_with(
+    path: &Path,
+    format: ExportFormat,
+    output: &Path,
+    force: bool,
+    additional: AdditionalRows,
+) -> Result<ExportSummary, ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = ExportDestination::Directory(output.to_owned());
     let options = ExportOptions {
         selection: Selection::default(),
         format,
         destination,
-        deleted: true,
+        additional,
         force,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions::default(),
@@ -167,7 +177,8 @@ fn exports_from_mutated_files_do_not_panic() {
             [ExportFormat::Csv, ExportFormat::JsonLines, ExportFormat::Parquet, ExportFormat::Sqlite]
                 [tried as usize / 4 % 4];
         let begun = Instant::now();
-        match run(&path, format, &output, true) {
+        let additional = AdditionalRows { deleted: true, carved: random.random(), damaged: random.random() };
+        match run_with(&path, format, &output, true, additional) {
             Ok(exported) => found += u32::from(exported.issues.has_missing()),
             Err(ExportError::Open(_)) => {}
             Err(error) => panic!("{name}, mutant {tried}: {error}"),

@@ -11,7 +11,8 @@ use ese_engine::{
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
 use jetcell_export::{
-    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
+    AdditionalRows, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection,
+    export,
 };
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
@@ -65,7 +66,7 @@ fn values_over_the_row_limit_are_written_to_files() {
         selection: Selection { tables: vec!["Large-1".to_owned()], ..Selection::default() },
         format: ExportFormat::JsonLines,
         destination: ExportDestination::Directory(output.clone()),
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions::default(),

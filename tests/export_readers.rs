@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use ese_format::record::ColumnFlags;
 use jetcell_export::{
-    CellItem, ExportIssues, ExportedCell, RowReadOptions, SourceDatabase, SourceTable, read_rows,
+    AdditionalRows, CellItem, ExportIssues, ExportedCell, RowReadOptions, SourceDatabase, SourceTable,
+    read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use system_tests::readers::{IndependentReader, InstalledReaders, ReadCell, ReadTable};
@@ -132,7 +133,10 @@ fn cells_match_libesedb_and_dissect() {
                 };
                 // dissect also returns rows that are flagged deleted, and does not mark them.
                 let reading = RowReadOptions {
-                    deleted: reader == IndependentReader::Dissect,
+                    additional: AdditionalRows {
+                        deleted: reader == IndependentReader::Dissect,
+                        ..AdditionalRows::default()
+                    },
                     ..RowReadOptions::default()
                 };
                 let order: Vec<Option<usize>> = table
@@ -201,7 +205,8 @@ fn row_counts_match_the_manifest() {
         for table in source.tables() {
             let known = &file.tables[&table.name];
             let (mut rows, mut deleted) = (0, 0);
-            let reading = RowReadOptions { deleted: true, ..RowReadOptions::default() };
+            let additional = AdditionalRows { deleted: true, ..AdditionalRows::default() };
+            let reading = RowReadOptions { additional, ..RowReadOptions::default() };
             read_rows(&source, table, reading, &mut issues, |row| {
                 if row.deleted {
                     deleted += 1;

@@ -11,8 +11,8 @@ use ese_engine::{
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
 use jetcell_export::{
-    ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions,
-    Selection, export,
+    AdditionalRows, ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT,
+    RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
@@ -89,7 +89,7 @@ fn the_web_cache_export_has_container_names_times_and_headers() {
             selection: Selection { tables: vec!["Container*".to_owned()], ..Selection::default() },
             format: ExportFormat::JsonLines,
             destination: ExportDestination::Directory(output.clone()),
-            deleted: false,
+            additional: AdditionalRows::default(),
             force: false,
             row_limit: ROW_LIMIT,
             rendering: RenderingOptions { profile, ..RenderingOptions::default() },

@@ -69,6 +69,8 @@ class Table:
         before: _Time | None = None,
         time_columns: Sequence[str] | None = None,
         deleted: bool = False,
+        carve: bool = False,
+        include_damaged: bool = False,
         damage: _Damage | None = None,
         row_limit: int | None = None,
     ) -> Rows: ...
@@ -80,6 +82,8 @@ class Table:
         before: _Time | None = None,
         time_columns: Sequence[str] | None = None,
         deleted: bool = False,
+        carve: bool = False,
+        include_damaged: bool = False,
         damage: _Damage | None = None,
         row_limit: int | None = None,
         batch_rows: int = 65536,

@@ -18,7 +18,7 @@ use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_export::{
-    CellItem, ColumnMeaning, ExportedCell, ExportedValue, TableColumn, ValueMarker, item_value,
+    CellItem, ColumnMeaning, ExportedCell, ExportedValue, RowMark, TableColumn, ValueMarker, item_value,
     write_cell_text,
 };
 
@@ -79,7 +79,10 @@ impl ValueBuilders {
             return ValueBuilders::Text(StringBuilder::new());
         }
         match column.format.meaning {
-            DirectorySid | SidOrText | Utf16 | Ascii | Address => ValueBuilders::Text(StringBuilder::new()),
+            DirectorySid | SidOrText | Utf16 | Ascii | Address | DurationBytes | Utf16List | IntegerList
+            | SecurityDescriptor => ValueBuilders::Text(StringBuilder::new()),
+            GuidBytes => ValueBuilders::Guid(FixedSizeBinaryBuilder::new(GUID_LEN)),
+            LocalFiletimeBytes => ValueBuilders::Time(PrimitiveBuilder::new(), false),
             Unsigned => ValueBuilders::UnsignedLongLong(PrimitiveBuilder::new()),
             Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601 => {
                 ValueBuilders::Time(PrimitiveBuilder::new().with_timezone("UTC"), true)
@@ -246,9 +249,9 @@ impl ColumnBuilder {
         ColumnBuilder::from_values(ValueBuilders::for_type(ColumnType::Text), name, false)
     }
 
-    /// Creates a builder for Boolean values.
-    pub fn bool(name: &str) -> ColumnBuilder {
-        ColumnBuilder::from_values(ValueBuilders::for_type(ColumnType::Bit), name, false)
+    /// Creates a builder for a column that describes rows.
+    pub fn mark(mark: RowMark) -> ColumnBuilder {
+        ColumnBuilder::from_values(ValueBuilders::for_type(mark.kind()), mark.name(), false)
     }
 
     fn from_values(values: ValueBuilders, name: &str, list: bool) -> ColumnBuilder {

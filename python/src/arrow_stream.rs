@@ -9,7 +9,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use jetcell_export::{
-    ExportIssues, ExportedRow, ExportedValue, PortionEnd, RowCursor, RowReadOptions, SelectedTable,
+    ExportIssues, ExportedRow, ExportedValue, PortionEnd, RowCursor, RowMark, RowReadOptions, SelectedTable,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use crate::errors::LocatedError;
 use crate::findings::PyIssue;
 use crate::handle::{DatabaseHandle, OpenedDatabase};
 use crate::options::{DamagePolicy, RowOptions};
-use crate::rows::{DELETED, TOO_LARGE_ADVICE, cell_issue};
+use crate::rows::{TOO_LARGE_ADVICE, cell_issue};
 
 /// Maximum approximate size of the values in a batch in bytes. [`BATCH_CELLS`] is the maximum number of cells.
 const BATCH_BYTES: usize = 8 << 20;
@@ -112,7 +112,7 @@ impl PyArrowRows {
 /// Builders for all columns.
 struct BatchBuilders {
     builders: Vec<ColumnBuilder>,
-    deleted: Option<ColumnBuilder>,
+    marks: Vec<(RowMark, ColumnBuilder)>,
     unreadable: ColumnBuilder,
     schema: SchemaRef,
 }
@@ -120,11 +120,12 @@ struct BatchBuilders {
 impl BatchBuilders {
     fn new(selected: &SelectedTable, options: &RowOptions) -> BatchBuilders {
         let builders: Vec<ColumnBuilder> = selected.table.columns.iter().map(ColumnBuilder::new).collect();
-        let deleted = options.deleted.then(|| ColumnBuilder::bool(DELETED));
+        let marks = options.additional.marks().into_iter();
+        let marks: Vec<_> = marks.map(|mark| (mark, ColumnBuilder::mark(mark))).collect();
         let unreadable = ColumnBuilder::text(UNREADABLE);
-        let all = builders.iter().chain(&deleted).chain([&unreadable]);
+        let all = builders.iter().chain(marks.iter().map(|(_, builder)| builder)).chain([&unreadable]);
         let schema = Arc::new(Schema::new(all.map(ColumnBuilder::field).collect::<Vec<_>>()));
-        BatchBuilders { builders, deleted, unreadable, schema }
+        BatchBuilders { builders, marks, unreadable, schema }
     }
 
     /// Appends a row. Returns its approximate size, and the values that do not fit into its columns.
@@ -134,8 +135,8 @@ impl BatchBuilders {
         {
             size += builder.cell(column, cell, &mut notes);
         }
-        if let Some(deleted) = &mut self.deleted {
-            deleted.value(Some(ExportedValue::Bit(row.deleted)));
+        for (mark, builder) in &mut self.marks {
+            builder.value(mark.value(row));
         }
         size += notes.text.len();
         self.unreadable
@@ -144,7 +145,8 @@ impl BatchBuilders {
     }
 
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let all = self.builders.iter_mut().chain(&mut self.deleted).chain([&mut self.unreadable]);
+        let marks = self.marks.iter_mut().map(|(_, builder)| builder);
+        let all = self.builders.iter_mut().chain(marks).chain([&mut self.unreadable]);
         let arrays = all.map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new(self.schema.clone(), arrays)
     }
@@ -171,7 +173,7 @@ impl TableBatchReader {
         let mut issues = issues.lock().unwrap_or_else(PoisonError::into_inner);
         let raise = options.damage == DamagePolicy::Raise;
         let mut reading = RowReadOptions {
-            deleted: options.deleted,
+            additional: options.additional,
             row_limit: options.row_limit,
             limit_advice: TOO_LARGE_ADVICE,
             stop_at_missing: raise,
@@ -182,7 +184,7 @@ impl TableBatchReader {
         let mut visit = |row: ExportedRow<'_>| {
             let (size, notes) = columns.row(selected, &row);
             // The long values of a deleted row may already be deleted, so this is not an error.
-            if let (true, false, Some((column, reason))) = (raise, row.deleted, notes.unreadable) {
+            if let (true, true, Some((column, reason))) = (raise, row.is_current(), notes.unreadable) {
                 let issue = cell_issue(&selected.table, &row, &column, &reason);
                 failure = Some(LocatedError::damaged(&handle.path, &issue).in_column(&column));
                 // The row is already in the builders, and the batch ends before it.

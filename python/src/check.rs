@@ -78,7 +78,7 @@ pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool)
         page_size: report.page_size,
         clean: report.clean,
         sound: !report.findings.iter().any(|finding| finding.severity == Severity::Error),
-        state: report.state,
+        state: format!("{:?}", report.state),
         file_pages: report.file_pages,
         findings: report.findings.iter().map(PyFinding::from).collect(),
     })

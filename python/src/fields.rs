@@ -4,7 +4,7 @@ use chrono::{DateTime, Datelike, Timelike};
 use jetcell_export::{CellItem, ExportedCell, ExportedValue, TableColumn, Timestamp};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::unreadable::PyUnreadable;
 
@@ -22,7 +22,10 @@ pub enum OwnedValue {
     Guid([u8; 16]),
     Bytes(Vec<u8>),
     Text(String),
+    /// Duration in units of 100 nanoseconds.
+    Duration(u64),
     List(Vec<OwnedValue>),
+    Object(Vec<(&'static str, OwnedValue)>),
     Unreadable {
         reason: String,
         stored: Vec<u8>,
@@ -57,7 +60,8 @@ impl OwnedValue {
         }
     }
 
-    fn from_value(value: ExportedValue<'_>) -> OwnedValue {
+    /// Copies a decoded value.
+    pub fn from_value(value: ExportedValue<'_>) -> OwnedValue {
         match value {
             ExportedValue::Bit(value) => OwnedValue::Bool(value),
             ExportedValue::Int(value) => OwnedValue::Int(value),
@@ -78,6 +82,13 @@ impl OwnedValue {
                 }
             }
             ExportedValue::Text(text) => OwnedValue::Text(text.into_owned()),
+            ExportedValue::Duration(ticks) => OwnedValue::Duration(ticks),
+            ExportedValue::List(values) => {
+                OwnedValue::List(values.into_iter().map(OwnedValue::from_value).collect())
+            }
+            ExportedValue::Object(fields) => OwnedValue::Object(
+                fields.into_iter().map(|(name, value)| (name, OwnedValue::from_value(value))).collect(),
+            ),
         }
     }
 
@@ -96,6 +107,7 @@ impl OwnedValue {
             OwnedValue::Bytes(bytes) => bytes.len(),
             OwnedValue::Text(text) => text.len(),
             OwnedValue::List(items) => items.iter().map(OwnedValue::size).sum(),
+            OwnedValue::Object(fields) => fields.iter().map(|(_, value)| value.size()).sum(),
             OwnedValue::Unreadable { reason, stored } => reason.len() + stored.len(),
             _ => 0,
         };
@@ -128,6 +140,14 @@ impl OwnedValue {
                 }
                 list.into_any()
             }
+            OwnedValue::Duration(ticks) => classes.timedelta.bind(py).call1((0, 0, ticks / 10))?,
+            OwnedValue::Object(fields) => {
+                let dict = PyDict::new(py);
+                for (name, value) in fields {
+                    dict.set_item(name, value.into_python(py, classes)?)?;
+                }
+                dict.into_any()
+            }
             OwnedValue::Unreadable { reason, stored } => {
                 Bound::new(py, PyUnreadable::new(py, reason, &stored))?.into_any()
             }
@@ -138,6 +158,7 @@ impl OwnedValue {
 /// Classes of the Python standard library.
 pub struct PythonClasses {
     datetime: Py<PyAny>,
+    timedelta: Py<PyAny>,
     utc: Py<PyAny>,
     decimal: Py<PyAny>,
     uuid: Py<PyAny>,
@@ -152,6 +173,7 @@ impl PythonClasses {
             let datetime = py.import("datetime")?;
             Ok(PythonClasses {
                 datetime: datetime.getattr("datetime")?.unbind(),
+                timedelta: datetime.getattr("timedelta")?.unbind(),
                 utc: datetime.getattr("timezone")?.getattr("utc")?.unbind(),
                 decimal: py.import("decimal")?.getattr("Decimal")?.unbind(),
                 uuid: py.import("uuid")?.getattr("UUID")?.unbind(),

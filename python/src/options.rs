@@ -2,7 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use jetcell_export::{ApplicationProfile, CurrencyFormat, ROW_LIMIT, Selection, TimeCondition};
+use jetcell_export::{
+    AdditionalRows, ApplicationProfile, CurrencyFormat, ROW_LIMIT, Selection, TimeCondition,
+};
 use pyo3::prelude::*;
 
 use crate::errors::LocatedError;
@@ -61,7 +63,7 @@ pub fn currency(name: &str) -> Result<CurrencyFormat, LocatedError> {
 #[derive(Clone, Debug)]
 pub struct RowOptions {
     pub selection: Selection,
-    pub deleted: bool,
+    pub additional: AdditionalRows,
     pub damage: DamagePolicy,
     pub row_limit: usize,
 }
@@ -72,7 +74,7 @@ pub struct RowSelection<'a, 'py> {
     pub since: Option<&'a Bound<'py, PyAny>>,
     pub before: Option<&'a Bound<'py, PyAny>>,
     pub time_columns: Option<Vec<String>>,
-    pub deleted: bool,
+    pub additional: AdditionalRows,
     pub damage: Option<&'a str>,
     pub row_limit: Option<usize>,
 }
@@ -95,10 +97,19 @@ impl RowSelection<'_, '_> {
                 range: range(since, before)?,
             }),
         };
+        let policy = match self.damage.map(damage).transpose()? {
+            Some(DamagePolicy::Raise) if self.additional.damaged => {
+                let what = "include_damaged cannot be combined with damage=\"raise\"".to_owned();
+                return Err(LocatedError::argument(what).into());
+            }
+            Some(policy) => policy,
+            None if self.additional.damaged => DamagePolicy::Report,
+            None => default,
+        };
         Ok(RowOptions {
             selection: Selection { tables: Vec::new(), columns: self.columns.unwrap_or_default(), times },
-            deleted: self.deleted,
-            damage: self.damage.map(damage).transpose()?.unwrap_or(default),
+            additional: self.additional,
+            damage: policy,
             row_limit,
         })
     }

@@ -21,8 +21,6 @@ use crate::options::{DamagePolicy, RowOptions};
 const FIRST_PORTION_ROWS: usize = 16;
 const PORTION_ROWS: usize = 512;
 const PORTION_BYTES: usize = 1 << 20;
-/// Name of the column that marks rows flagged deleted.
-pub const DELETED: &str = "_deleted";
 /// Advice for a value that exceeds the row limit.
 pub const TOO_LARGE_ADVICE: &str = "reading this value into memory requires a larger row_limit";
 
@@ -57,9 +55,9 @@ impl PyRows {
         selected: SelectedTable,
         options: RowOptions,
     ) -> PyResult<PyRows> {
-        let names = selected.table.columns.iter().map(|column| column.column.name.as_str());
-        let names = names.chain(options.deleted.then_some(DELETED));
-        let keys = names.map(|name| PyString::intern(py, name).unbind()).collect();
+        let key = |name: &str| PyString::intern(py, name).unbind();
+        let names = selected.table.columns.iter().map(|column| key(&column.column.name));
+        let keys = names.chain(options.additional.marks().iter().map(|mark| key(mark.name()))).collect();
         let mut issues = ExportIssues::default();
         issues.set_table(Some(&selected.table.name));
         let reading = RowBuffer {
@@ -100,8 +98,9 @@ impl RowBuffer {
     fn read(&mut self, opened: &OpenedDatabase, path: &std::path::Path) {
         let RowBuffer { cursor, table, options, issues, portion_rows, .. } = self;
         let raise = options.damage == DamagePolicy::Raise;
+        let marks = options.additional.marks();
         let mut reading = RowReadOptions {
-            deleted: options.deleted,
+            additional: options.additional,
             row_limit: options.row_limit,
             limit_advice: TOO_LARGE_ADVICE,
             stop_at_missing: raise,
@@ -113,7 +112,7 @@ impl RowBuffer {
             for (column, cell) in table.columns.iter().zip(row.cells) {
                 let field = OwnedValue::from_cell(column, cell);
                 // The long values of a deleted row may already be deleted, so this is not an error.
-                if let (true, false, Some(reason)) = (raise, row.deleted, field.unreadable()) {
+                if let (true, true, Some(reason)) = (raise, row.is_current(), field.unreadable()) {
                     let name = &column.column.name;
                     let issue = cell_issue(table, &row, name, reason);
                     failure = Some(LocatedError::damaged(path, &issue).in_column(name));
@@ -123,9 +122,9 @@ impl RowBuffer {
                 bytes += field.size();
                 fields.push(field);
             }
-            if options.deleted {
-                fields.push(OwnedValue::Bool(row.deleted));
-            }
+            fields.extend(
+                marks.iter().map(|mark| mark.value(&row).map_or(OwnedValue::Null, OwnedValue::from_value)),
+            );
             rows += 1;
             let full = rows >= *portion_rows || bytes >= PORTION_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

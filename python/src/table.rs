@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ese_format::record::ColumnFlags;
-use jetcell_export::SelectedTable;
+use jetcell_export::{AdditionalRows, SelectedTable};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -103,9 +103,12 @@ impl PyTable {
     /// since, before: rows with a time in this range: datetime, date or text in ISO 8601; times without a zone are UTC
     /// `time_columns`:  patterns of the columns whose times are compared with this range
     /// deleted:       also rows that are flagged deleted but are still on their pages; adds the key "_deleted"
+    /// carve:         also removed rows from free space and unused pages; adds "`_carved_page`", "`_carved_offset`" and
+    ///                "_confidence" ("high", "medium" or "low"), which are None in other rows
+    /// `include_damaged`: also rows of pages with a bad checksum that can be decoded; adds "_damaged"; damage is "report"
     /// damage:        "raise" or "report"; the default is the value passed to `open()`
     /// `row_limit`:     maximum bytes of long values per row; 24 MiB by default, at most 512 MiB
-    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None))]
+    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, carve = false, include_damaged = false, damage = None, row_limit = None))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn rows(
         &self,
@@ -115,10 +118,13 @@ impl PyTable {
         before: Option<&Bound<'_, PyAny>>,
         time_columns: Option<Vec<String>>,
         deleted: bool,
+        carve: bool,
+        include_damaged: bool,
         damage: Option<&str>,
         row_limit: Option<usize>,
     ) -> PyResult<PyRows> {
-        let arguments = RowSelection { columns, since, before, time_columns, deleted, damage, row_limit };
+        let additional = AdditionalRows { deleted, carved: carve, damaged: include_damaged };
+        let arguments = RowSelection { columns, since, before, time_columns, additional, damage, row_limit };
         let options = arguments.options(self.handle.damage)?;
         let (opened, selected) = self.select(&options)?;
         PyRows::new(py, self.handle.clone(), &opened, selected, options)
@@ -127,7 +133,7 @@ impl PyTable {
     /// Returns the rows as an Arrow stream. Takes the same arguments as `rows()`.
     ///
     /// `batch_rows`: maximum number of rows per record batch; a batch also ends after 8 MiB of values
-    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None, batch_rows = 65536))]
+    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, carve = false, include_damaged = false, damage = None, row_limit = None, batch_rows = 65536))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn arrow(
         &self,
@@ -136,6 +142,8 @@ impl PyTable {
         before: Option<&Bound<'_, PyAny>>,
         time_columns: Option<Vec<String>>,
         deleted: bool,
+        carve: bool,
+        include_damaged: bool,
         damage: Option<&str>,
         row_limit: Option<usize>,
         batch_rows: usize,
@@ -146,7 +154,8 @@ impl PyTable {
             )
             .into());
         }
-        let arguments = RowSelection { columns, since, before, time_columns, deleted, damage, row_limit };
+        let additional = AdditionalRows { deleted, carved: carve, damaged: include_damaged };
+        let arguments = RowSelection { columns, since, before, time_columns, additional, damage, row_limit };
         let options = arguments.options(self.handle.damage)?;
         let (_, selected) = self.select(&options)?;
         Ok(PyArrowRows::new(self.handle.clone(), selected, options, batch_rows))
@@ -160,11 +169,12 @@ impl PyTable {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.arrow(None, None, None, None, false, None, None, 65536)?.stream(py, requested_schema)
+        self.arrow(None, None, None, None, false, false, false, None, None, 65536)?
+            .stream(py, requested_schema)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<PyRows> {
-        self.rows(py, None, None, None, None, false, None, None)
+        self.rows(py, None, None, None, None, false, false, false, None, None)
     }
 
     fn __repr__(&self) -> String {

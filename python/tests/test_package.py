@@ -107,6 +107,18 @@ def test_deleted_rows_are_marked(corpus):
         assert marks.count(True) > 0
 
 
+def test_carved_rows_are_marked(corpus):
+    with jetcell.open(corpus.path(DIRTY), allow_dirty=True) as database:
+        for table in database:
+            current = list(table)
+            rows = list(table.rows(carve=True, damage="report"))
+            found = [row for row in rows if row["_confidence"] is not None]
+            assert len(rows) - len(found) == len(current)
+            for row in found:
+                assert row["_confidence"] in {"high", "medium", "low"}
+                assert row["_carved_page"] > 0 and 40 <= row["_carved_offset"] < database.page_size
+
+
 def test_a_dirty_database_is_an_exception_unless_allowed(corpus):
     path = corpus.path(DIRTY)
     with pytest.raises(jetcell.DirtyDatabaseError, match="jetcell recover") as caught:
@@ -182,6 +194,18 @@ def test_a_damaged_page_is_an_exception_or_an_issue(damaged):
         assert [issue.page for issue in rows.issues if issue.missing] == [page]
     report = jetcell.check(path)
     assert not report.sound and page in {finding.page for finding in report.findings}
+
+
+def test_rows_of_damaged_pages_are_marked(damaged):
+    path, name, page, whole = damaged
+    with jetcell.open(path) as database:
+        rows = database[name].rows(include_damaged=True)
+        found = list(rows)
+        sound = list(database[name].rows(damage="report"))
+        assert sum(not row["_damaged"] for row in found) == len(sound) and len(found) >= len(sound)
+        assert page in {issue.page for issue in rows.issues if issue.missing}
+        with pytest.raises(ValueError, match="include_damaged"):
+            database[name].rows(include_damaged=True, damage="raise")
 
 
 def test_a_sound_file_has_no_findings_of_damage(corpus):

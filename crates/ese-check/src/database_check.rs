@@ -6,7 +6,7 @@ use ese_format::PageNumber;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_host::Pacer;
 use jetcell_vfs::Vfs;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::CheckError;
 use crate::findings::Findings;
@@ -38,8 +38,9 @@ pub struct CheckReport {
     pub page_size: u32,
     /// Whether the database was shut down cleanly.
     pub clean: bool,
-    /// State stored in the header, such as `DirtyShutdown`.
-    pub state: String,
+    /// State stored in the header.
+    #[serde(serialize_with = "state_text")]
+    pub state: DatabaseState,
     /// Number of pages in the file.
     pub file_pages: u32,
     /// Last page that the database owns.
@@ -60,6 +61,10 @@ pub struct CheckReport {
     pub structure: Option<StructureSummary>,
     /// All findings, sorted by page.
     pub findings: Vec<Finding>,
+}
+
+fn state_text<S: Serializer>(state: &DatabaseState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{state:?}"))
 }
 
 impl CheckReport {
@@ -175,7 +180,7 @@ pub(crate) fn examine_database(
         path: path.to_owned(),
         page_size: database.page_size.get(),
         clean: database.header.state == DatabaseState::CleanShutdown,
-        state: format!("{:?}", database.header.state),
+        state: database.header.state,
         file_pages: database.file_pages,
         last_owned_page: last_owned,
         temporary,

@@ -26,7 +26,7 @@ pub use jetcell_host::{Cancellation, Rate as CheckThrottle};
 pub use crate::database_check::{CheckReport, check_database, max_check_memory};
 pub use crate::error::CheckError;
 pub use crate::files::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
-pub use crate::files::report::{CheckOutcome, FileReport, PageStateCounts, RequiredLogs};
+pub use crate::files::report::{CheckOutcome, FileReport, FileState, PageStateCounts, RequiredLogs};
 pub use crate::files::{LogSet, check_files};
 pub use crate::findings::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::options::{CheckOptions, CheckPhase, CheckProgress, CheckProgressFn};

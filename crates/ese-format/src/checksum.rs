@@ -348,7 +348,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+/// Returns the little-endian number at an offset, or `None` if the bytes end before it.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::checkpoint::{CHECKPOINT_LEN, FILE_TYPE_CHECKPOINT};
+use crate::checksum::u32_at;
 use crate::flush_map::FILE_TYPE_FLUSH_MAP;
 use crate::header::DATABASE_MAGIC;
 use crate::log::header::{FILE_TYPE_LOG, old_log_version};
@@ -33,17 +34,17 @@ impl EseFileKind {
     /// Recognises a file by its first bytes, using at most [`START_LEN`] of them. If the first header copy of a
     /// database or checkpoint is damaged, the second copy is used.
     pub fn detect(start: &[u8]) -> EseFileKind {
-        if word(start, 4) == Some(DATABASE_MAGIC) {
+        if u32_at(start, 4) == Some(DATABASE_MAGIC) {
             return EseFileKind::Database;
         }
-        match word(start, FILE_TYPE_AT) {
+        match u32_at(start, FILE_TYPE_AT) {
             Some(FILE_TYPE_LOG) => EseFileKind::Log,
             Some(FILE_TYPE_CHECKPOINT) => EseFileKind::Checkpoint,
             Some(FILE_TYPE_FLUSH_MAP) => EseFileKind::FlushMap,
-            _ if SHADOWS.iter().any(|at| word(start, at + 4) == Some(DATABASE_MAGIC)) => {
+            _ if SHADOWS.iter().any(|at| u32_at(start, at + 4) == Some(DATABASE_MAGIC)) => {
                 EseFileKind::Database
             }
-            _ if word(start, CHECKPOINT_LEN + FILE_TYPE_AT) == Some(FILE_TYPE_CHECKPOINT) => {
+            _ if u32_at(start, CHECKPOINT_LEN + FILE_TYPE_AT) == Some(FILE_TYPE_CHECKPOINT) => {
                 EseFileKind::Checkpoint
             }
             _ if old_log_version(start).is_some() => EseFileKind::Log,
@@ -73,10 +74,6 @@ impl fmt::Display for EseFileKind {
             EseFileKind::Unknown => "an unknown file format",
         })
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! bit 0 the space header, bit 1 a u64 auto-increment value.
 
 use crate::PageNumber;
+use crate::checksum::u32_at;
 use crate::page::SPLIT_RESERVE_LEN;
 
 /// Error returned for bytes that are not a valid space header, extent, or split reserve.
@@ -266,10 +267,6 @@ fn words(values: [u32; 4]) -> [u8; 16] {
         *place = value.to_le_bytes();
     }
     bytes
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
 #[cfg(test)]

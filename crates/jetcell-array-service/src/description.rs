@@ -12,15 +12,19 @@ use serde_json::{Value, json};
 pub enum ArrayHealth {
     /// Every slot has its member.
     Optimal,
+    /// Every slot has its member, but some data was lost before.
+    DataLost,
     /// Slots have lost their members.
     Degraded,
     /// More members failed than the level tolerates.
     Stopped,
 }
 
-impl From<ArrayState> for ArrayHealth {
-    fn from(state: ArrayState) -> ArrayHealth {
+impl ArrayHealth {
+    /// Returns the health of an array in this state, which has lost the data of this number of rows.
+    pub fn new(state: ArrayState, lost_rows: u64) -> ArrayHealth {
         match state {
+            ArrayState::Optimal if lost_rows > 0 => ArrayHealth::DataLost,
             ArrayState::Optimal => ArrayHealth::Optimal,
             ArrayState::Degraded(_) => ArrayHealth::Degraded,
             ArrayState::Stopped => ArrayHealth::Stopped,
@@ -32,6 +36,7 @@ impl fmt::Display for ArrayHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ArrayHealth::Optimal => "optimal",
+            ArrayHealth::DataLost => "data lost",
             ArrayHealth::Degraded => "degraded",
             ArrayHealth::Stopped => "stopped",
         })
@@ -46,6 +51,9 @@ pub fn describe_exclusion(state: &MemberState) -> String {
         MemberState::Spare => "it is a spare".into(),
         MemberState::Stale => "it has missed writes, or was replaced".into(),
         MemberState::Foreign => "it belongs to another array".into(),
+        MemberState::TooSmall { bytes, needed } => {
+            format!("it has become too small: it has {bytes} bytes, and the array needs {needed}")
+        }
         MemberState::NotAMember => {
             "it does not have an array superblock, or both superblocks are damaged".into()
         }

@@ -55,8 +55,8 @@ mod test_array;
 
 pub use array::{
     Array, ArrayAccess, ArrayExamination, ArrayIoCounters, ArrayState, ArrayStatus, AssembleOptions,
-    BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberPurpose, MemberRequirements,
-    MemberState, OpenZone, PreparedMember, RowWriter, SlotState, SlotStatus,
+    BlockReadAhead, CreateArrayOptions, FreeRowWrite, LoadMeter, MemberLabel, MemberPurpose,
+    MemberRequirements, MemberState, OpenZone, PreparedMember, RowWriter, SlotState, SlotStatus,
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, ArrayRefusal, LunError, Result, WriteLogError};

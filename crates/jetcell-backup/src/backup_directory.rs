@@ -144,8 +144,8 @@ impl BackupDirectory {
     }
 
     fn save(&self) -> Result<()> {
-        let text = jetcell_input::json_line(&*self.partial.lock()).unwrap_or_default();
-        text_file::write(&*self.vfs, &self.directory.join(PARTIAL_FILE), &text)
+        let partial = self.partial.lock().clone();
+        text_file::write_json_line(&*self.vfs, &self.directory.join(PARTIAL_FILE), &partial)
     }
 
     /// Records a database's progress. The ranges that it lists must already be durable.

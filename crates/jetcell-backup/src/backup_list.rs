@@ -1,15 +1,19 @@
-//! The backups in a directory, and what is known about each of them.
+//! Lists the backups in a directory, and what is known about each of them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::with_advice;
+use ese_engine::RecoverySet;
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
+use crate::backup_type::BackupType;
 use crate::error::{BackupError, Result};
 use crate::manifest::{BackupManifest, BackupState};
 use crate::proof::BackupProof;
+use crate::refusal::BackupRefusal;
 use crate::stream_sets::read_stream_set;
+use crate::unusable_reason::UnusableReason;
 use crate::verify::find_known_damage;
 
 /// A complete backup, with its directory and manifest.
@@ -19,86 +23,121 @@ pub struct CompleteBackup {
     pub directory: PathBuf,
     /// Manifest of the backup.
     pub manifest: BackupManifest,
-    /// Damage that a check or a proof has found, or a missing file.
-    pub damage: Option<String>,
-    /// The last proof of the backup.
-    pub proof: Option<BackupProof>,
 }
 
 /// All backups in a directory.
 #[derive(Debug, Default)]
 pub struct BackupList {
-    /// Complete backups.
+    /// Complete backups, including damaged ones.
     pub complete: Vec<CompleteBackup>,
-    /// Interrupted, damaged and modified backups, each with the reason why it is unusable.
-    pub unusable: Vec<(PathBuf, String)>,
+    /// Directories with interrupted, damaged and modified backups, each with the reason why it is unusable.
+    pub unusable: Vec<(PathBuf, UnusableReason)>,
     /// Directories of sets, each with the directories of its backups.
     pub sets: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// Directories of the backups that were proved, each with its last proof.
+    pub proofs: Vec<(PathBuf, BackupProof)>,
 }
 
 impl BackupList {
-    /// Finds the backup or set in the directory itself, and the backups and sets in its subdirectories.
+    /// Returns the backup or set in the directory itself, and the backups and sets in its subdirectories.
     ///
     /// # Errors
-    ///
-    /// Returns an error if the directory cannot be read. Problems of a backup are not errors.
-    pub fn find(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList> {
-        let io_error = |error: std::io::Error| BackupError::io(directory, &error);
+    /// The directory cannot be read.
+    pub fn find(vfs: &dyn Vfs, directory: &Path) -> Result<BackupList> {
+        let unreadable = |error| BackupError::io(directory, &error);
         let mut directories = vec![directory.to_path_buf()];
-        for entry in std::fs::read_dir(directory).map_err(io_error)? {
-            let path = entry.map_err(io_error)?.path();
+        for entry in fs::read_dir(directory).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
             directories.extend(path.is_dir().then_some(path));
         }
-        let mut list = BackupList::default();
-        let mut members = Vec::new();
+        let mut found = BackupList::default();
         for directory in &directories {
-            match read_stream_set(&**vfs, directory) {
+            match read_stream_set(vfs, directory) {
                 Ok(None) => {}
-                Ok(Some(backups)) => {
-                    members.extend(backups.iter().cloned());
-                    list.sets.push((directory.clone(), backups));
-                }
-                Err(error) => list.unusable.push((directory.clone(), with_advice(&error, error.advice()))),
+                Ok(Some(members)) => found.sets.push((directory.clone(), members)),
+                Err(error) => found.unusable.push((directory.clone(), error.into())),
             }
         }
-        for member in &members {
-            if !member.is_dir() {
-                list.unusable.push((member.clone(), "the set does not contain this backup yet".to_string()));
+        for member in found.sets.iter().flat_map(|(_, members)| members) {
+            if member.is_dir() {
+                directories.push(member.clone());
+            } else {
+                found.unusable.push((member.clone(), UnusableReason::NotInSet));
             }
         }
-        directories.extend(members.into_iter().filter(|member| member.is_dir()));
         directories.sort();
         directories.dedup();
         for directory in directories {
-            list.add(vfs, directory);
-        }
-        Ok(list)
-    }
-
-    /// Returns true if the directory is not a backup itself, so only its subdirectories can be backups.
-    pub fn is_collection(vfs: &Arc<dyn Vfs>, directory: &Path) -> bool {
-        matches!(BackupManifest::state(&**vfs, directory), Ok(BackupState::NotABackup))
-    }
-
-    fn add(&mut self, vfs: &Arc<dyn Vfs>, directory: PathBuf) {
-        let manifest = match BackupManifest::state(&**vfs, &directory) {
-            Ok(BackupState::Complete(manifest)) => *manifest,
-            Ok(BackupState::Partial) => {
-                return self.unusable.push((directory, "interrupted and incomplete".to_string()));
+            match BackupManifest::state(vfs, &directory) {
+                Ok(BackupState::Complete(manifest)) => found.add(vfs, directory, *manifest),
+                Ok(BackupState::Partial) => found.unusable.push((directory, UnusableReason::Interrupted)),
+                Ok(BackupState::NotABackup) => {}
+                Err(error) => found.unusable.push((directory, error.into())),
             }
-            Ok(BackupState::NotABackup) => return,
-            Err(error) => return self.unusable.push((directory, with_advice(&error, error.advice()))),
-        };
-        let proof = BackupProof::read(&**vfs, &directory, &manifest);
-        let failed_proof = proof.as_ref().and_then(BackupProof::failure);
-        let damage = find_known_damage(&**vfs, &directory, &manifest).or(failed_proof);
-        if let Some(damage) = &damage {
-            self.unusable.push((directory.clone(), damage.clone()));
         }
-        self.complete.push(CompleteBackup { directory, manifest, damage, proof });
+        Ok(found)
     }
 
-    /// Returns a backup and the backups on which it builds, the full backup last. Returns `None` if one of them is
+    /// Adds a complete backup and what is known about it.
+    fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
+        let proof = BackupProof::read(vfs, &directory, &manifest);
+        let failed_proof = || Some(UnusableReason::ProofFailed(proof.as_ref()?.problems.first()?.clone()));
+        if let Some(damage) = find_known_damage(vfs, &directory, &manifest).or_else(failed_proof) {
+            self.unusable.push((directory.clone(), damage));
+        }
+        self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
+        self.complete.push(CompleteBackup { directory, manifest });
+    }
+
+    /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or it contains several backups.
+    pub fn find_single(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
+        if !directory.is_dir()
+            || !matches!(BackupManifest::state(vfs, directory), Ok(BackupState::NotABackup))
+        {
+            return Ok(directory.to_path_buf());
+        }
+        let list = BackupList::find(vfs, directory)?;
+        let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
+        // A set with a missing backup is not a single backup.
+        found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
+        found.sort();
+        found.dedup();
+        match found.len() {
+            0 => Ok(directory.to_path_buf()),
+            1 => Ok(found.remove(0)),
+            _ => Err(BackupRefusal::SeveralBackups { directory: directory.to_path_buf(), found }.into()),
+        }
+    }
+
+    /// Returns the backup that a new backup of the given kind continues: the newest matching backup that is next to
+    /// the new backup's directory `to`. `files` are the files of one log stream.
+    ///
+    /// # Errors
+    /// The files or the directory with the backups cannot be read.
+    pub fn find_base(
+        vfs: &Arc<dyn Vfs>,
+        kind: BackupType,
+        files: &[PathBuf],
+        to: &Path,
+    ) -> Result<Option<PathBuf>> {
+        let bases: &[BackupType] = match kind {
+            BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],
+            BackupType::Differential => &[BackupType::Full],
+            BackupType::Full | BackupType::Copy => return Ok(None),
+        };
+        let stream = RecoverySet::find(vfs, files)?.signature.to_hex();
+        let fits = |found: &&CompleteBackup| {
+            found.manifest.log_signature == stream && bases.contains(&found.manifest.kind)
+        };
+        let all = BackupList::find(&**vfs, to.parent().unwrap_or(Path::new("/")))?;
+        let newest = all.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
+        Ok(newest.map(|found| found.directory.clone()))
+    }
+
+    /// Returns a backup and the backups that it continues, the full backup last. Returns `None` if one of them is
     /// missing, or if a database of the full backup is unusable.
     pub fn chain<'a>(&'a self, backup: &'a CompleteBackup) -> Option<Vec<&'a CompleteBackup>> {
         let mut chain = vec![backup];
@@ -115,15 +154,22 @@ impl BackupList {
         None
     }
 
-    /// Returns true if all backups on which this backup builds exist, back to a full backup, and none of them is known
+    /// Returns the newest backup that can be restored, or the backups of the newest such set, even if they are known
     /// to be damaged.
-    pub fn is_good(&self, backup: &CompleteBackup) -> bool {
-        self.chain(backup).is_some_and(|chain| chain.iter().all(|link| link.damage.is_none()))
+    pub fn last_complete(&self) -> Vec<&CompleteBackup> {
+        self.newest(|found| self.chain(found).is_some())
     }
 
-    /// Returns the newest backup that fulfils a condition, or the newest set whose backups all fulfil it. A backup
-    /// contains everything that was committed before it began.
-    pub fn newest(&self, is_fit: impl Fn(&CompleteBackup) -> bool) -> Vec<&CompleteBackup> {
+    /// Returns the newest usable backup for which all backups exist that it continues, or the backups of the newest
+    /// such set. None of them is known to be damaged.
+    pub fn last_good(&self) -> Vec<&CompleteBackup> {
+        let is_damaged =
+            |link: &&CompleteBackup| self.unusable.iter().any(|(directory, _)| *directory == link.directory);
+        self.newest(|found| self.chain(found).is_some_and(|chain| !chain.iter().any(is_damaged)))
+    }
+
+    /// Returns the newest backup that fulfils a condition, or the newest set whose backups all fulfil it.
+    fn newest(&self, is_fit: impl Fn(&CompleteBackup) -> bool) -> Vec<&CompleteBackup> {
         let in_set = |backup: &CompleteBackup| {
             self.sets.iter().any(|(_, members)| members.contains(&backup.directory))
         };
@@ -137,14 +183,16 @@ impl BackupList {
         single.chain(sets).max_by_key(|backups| oldest_begin(backups)).unwrap_or_default()
     }
 
-    /// Returns the newest backup with a good proof.
-    pub fn last_proved(&self) -> Option<(&CompleteBackup, &BackupProof)> {
-        let proved = self.complete.iter().filter_map(|backup| Some((backup, backup.proof.as_ref()?)));
-        proved.filter(|(_, proof)| proof.failure().is_none()).max_by_key(|(_, proof)| proof.proved_unix_ms)
+    /// Returns the directory of the backup with the newest successful proof, and this proof.
+    pub fn last_proved(&self) -> Option<(&Path, &BackupProof)> {
+        let good = self.proofs.iter().filter(|(_, proof)| proof.is_good());
+        let newest = good.max_by_key(|(_, proof)| proof.proved_unix_ms);
+        newest.map(|(directory, proof)| (&**directory, proof))
     }
 }
 
-/// Returns the time at which the oldest of some backups began, in milliseconds since 1970 UTC.
+/// Returns the time at which the oldest of some backups began, in milliseconds since 1970 UTC. Together, they contain
+/// everything that was committed before then.
 fn oldest_begin(backups: &[&CompleteBackup]) -> i64 {
     backups.iter().map(|backup| backup.manifest.began_unix_ms).min().unwrap_or_default()
 }

@@ -5,23 +5,17 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
+use crate::backup_list::CompleteBackup;
 use crate::error::{BackupError, Result};
 use crate::manifest::{BackupManifest, StoredLog};
 use crate::refusal::BackupRefusal;
 use crate::set_error::BackupSetError;
 
-/// One backup in a chain, with its directory and manifest.
-#[derive(Clone, Debug)]
-pub(crate) struct ChainLink {
-    pub directory: PathBuf,
-    pub manifest: BackupManifest,
-}
-
 /// A chain of backups, without gaps in the logs.
 #[derive(Clone, Debug)]
 pub struct BackupChain {
-    pub(crate) base: ChainLink,
-    pub(crate) increments: Vec<ChainLink>,
+    pub(crate) base: CompleteBackup,
+    pub(crate) increments: Vec<CompleteBackup>,
 }
 
 /// A log in a chain, with the backup directory that contains it.
@@ -47,12 +41,12 @@ impl BackupChain {
     pub fn load(vfs: &dyn Vfs, directories: &[PathBuf]) -> Result<BackupChain> {
         let mut links = Vec::new();
         for directory in directories {
-            links.push(ChainLink {
+            links.push(CompleteBackup {
                 directory: directory.clone(),
                 manifest: BackupManifest::read(vfs, directory)?,
             });
         }
-        let (mut bases, mut later): (Vec<ChainLink>, Vec<ChainLink>) =
+        let (mut bases, mut later): (Vec<CompleteBackup>, Vec<CompleteBackup>) =
             links.into_iter().partition(|link| link.manifest.kind.has_pages());
         let Some(base) = bases.pop() else {
             return Err(BackupSetError::NoFullBackup.into());

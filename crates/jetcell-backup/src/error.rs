@@ -77,7 +77,7 @@ impl BackupError {
         match self {
             BackupError::Engine(error) => return error.advice(),
             BackupError::Set(error) => error.advice(),
-            BackupError::Refused(refusal) => refusal.advice(),
+            BackupError::Refused(refusal) => return refusal.advice(),
             BackupError::Changed { damage: FileDamage::Content, .. } => Some("use another backup"),
             _ => None,
         }

@@ -47,6 +47,7 @@ mod stopped;
 mod stream_sets;
 pub mod text_file;
 mod transfer_control;
+mod unusable_reason;
 mod verification_times;
 mod verify;
 
@@ -64,9 +65,9 @@ pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDa
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
 pub use crate::proof::{BackupProof, prove};
 pub use crate::recovery::{
-    IgnoredFile, LostGenerations, OpenEventsFn, RecoveredDatabase, RecoveryError, RecoveryReport,
-    RecoveryRequest, RecoveryTarget, ReplayEnd, ReplayedGenerations, ReplayedPages, check_not_in_use,
-    log_directory,
+    IgnoredFile, IgnoredFileReason, LossReason, LostGenerations, OpenEventsFn, RecoveredDatabase,
+    RecoveryError, RecoveryPhase, RecoveryReport, RecoveryRequest, RecoveryState, RecoveryTarget, ReplayEnd,
+    ReplayedGenerations, ReplayedPages, check_not_in_use, log_directory,
 };
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
@@ -76,6 +77,7 @@ pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, Restor
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
-pub use crate::stream_sets::{StreamBackup, discard_empty_set, plan_stream_backups, read_stream_set};
+pub use crate::stream_sets::{StreamBackup, discard_empty_set, find_stream_backup, plan_stream_backups};
 pub use crate::transfer_control::{BackupProgress, TransferControl};
+pub use crate::unusable_reason::UnusableReason;
 pub use crate::verify::{BackupVerification, VerificationSubset, VerifyOptions, verify};

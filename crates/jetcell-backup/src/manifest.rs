@@ -281,8 +281,7 @@ impl BackupManifest {
         if let Some(name) = self.conflicting_name() {
             return Err(BackupRefusal::ReservedName(name.clone()).into());
         }
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(MANIFEST_FILE), &format!("{text}\n"))
+        text_file::write_json(vfs, &directory.join(MANIFEST_FILE), self)
     }
 
     /// Returns all files of the backup.

@@ -56,13 +56,12 @@ impl BackupProof {
     }
 
     fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(PROVED_FILE), &format!("{text}\n"))
+        text_file::write_json(vfs, &directory.join(PROVED_FILE), self)
     }
 
-    /// Returns why the proof failed, or `None` if the backup is good.
-    pub fn failure(&self) -> Option<String> {
-        self.problems.first().map(|first| format!("a proof failed: {first}"))
+    /// Returns true if the proof found no problems.
+    pub fn is_good(&self) -> bool {
+        self.problems.is_empty()
     }
 
     fn add(&mut self, problem: &str) {
@@ -103,7 +102,7 @@ pub fn prove(
             proof.add(&format!("{}: at byte {at}: {what}", path.display()));
         }
     }
-    if proof.problems.is_empty() {
+    if proof.is_good() {
         restore_and_check(vfs, backups, scratch, pace, &mut proof)?;
     }
     proof.seconds = (vfs.clock().monotonic() - began).as_secs_f64();

@@ -1,5 +1,6 @@
 //! Reasons why a backup or a restore is refused, or a snapshot fails.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -25,6 +26,14 @@ pub enum BackupRefusal {
     /// Two of the given backups contain databases.
     #[error("{} and {} both contain databases", .0.display(), .1.display())]
     TwoFullBackups(PathBuf, PathBuf),
+    /// The directory contains several backups, but only one was expected.
+    #[error("{}: the directory contains {} backups", .directory.display(), .found.len())]
+    SeveralBackups {
+        /// The directory.
+        directory: PathBuf,
+        /// Directories of the backups.
+        found: Vec<PathBuf>,
+    },
     /// A database has a name that a restore uses for another file.
     #[error("{0}: a restore uses this name for another file, so a database cannot use it")]
     ReservedName(FileName),
@@ -136,8 +145,14 @@ pub enum ProgramFailure {
 }
 
 impl BackupRefusal {
-    pub(crate) fn advice(&self) -> Option<&'static str> {
-        Some(match self {
+    pub(crate) fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            BackupRefusal::SeveralBackups { found, .. } => {
+                let first: Vec<String> =
+                    found.iter().take(3).map(|path| path.display().to_string()).collect();
+                let more = if found.len() > first.len() { ", ..." } else { "" };
+                return Some(format!("specify one of them: {}{more}", first.join(", ")).into());
+            }
             BackupRefusal::NeedsSpace { .. } => "free some space, or specify a different directory",
             BackupRefusal::TwoFullBackups(..) => "specify only one of them",
             BackupRefusal::ReservedName(_) => "rename the database",
@@ -150,6 +165,6 @@ impl BackupRefusal {
             BackupRefusal::NoReflink(_) => "back up without a snapshot, or use another method",
             BackupRefusal::ReadOnlySnapshot(_) => "make a writable snapshot",
             _ => return None,
-        })
+        }))
     }
 }

@@ -69,8 +69,7 @@ impl RestoreRecord {
 
     /// Writes the record and makes it durable.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(RESTORED_FILE), &format!("{text}\n"))
+        text_file::write_json(vfs, &directory.join(RESTORED_FILE), self)
     }
 
     /// Returns true if a restore of the same backups to the same position would have the same result.

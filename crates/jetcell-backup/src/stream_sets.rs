@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result};
 use crate::file_names::STREAMS_FILE;
+use crate::manifest::BackupManifest;
 use crate::set_error::{BackupSetError, DirectoryContent};
 use crate::text_file;
 
@@ -62,12 +63,29 @@ pub fn plan_stream_backups(vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> 
     Ok(backups.map(|(files, name)| StreamBackup { files, directory: to.join(name) }).collect())
 }
 
+/// Returns the backup of the log stream of `files` in the directory of a set, or `None` if the set does not contain it.
+/// A directory that is not a set is returned itself.
+///
+/// # Errors
+/// The list of the set or the files cannot be read.
+pub fn find_stream_backup(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    files: &[PathBuf],
+) -> Result<Option<PathBuf>> {
+    let Some(members) = read_stream_set(&**vfs, directory)? else { return Ok(Some(directory.to_path_buf())) };
+    let stream = RecoverySet::find(vfs, files)?.signature.to_hex();
+    let is_of_stream = |member: &PathBuf| {
+        BackupManifest::read(&**vfs, member).is_ok_and(|found| found.log_signature == stream)
+    };
+    Ok(members.into_iter().find(is_of_stream))
+}
+
 /// Returns the directories of the backups in a set, or `None` if the directory is not a set.
 ///
 /// # Errors
-///
-/// Returns an error if the list of the set cannot be read.
-pub fn read_stream_set(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Vec<PathBuf>>> {
+/// The list of the set cannot be read.
+pub(crate) fn read_stream_set(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Vec<PathBuf>>> {
     let list = read_list(vfs, directory)?;
     Ok(list.map(|list| list.backups.iter().map(|name| directory.join(name)).collect()))
 }
@@ -93,8 +111,7 @@ fn begin_set(vfs: &Arc<dyn Vfs>, to: &Path, list: &StreamList) -> Result<()> {
         let content = DirectoryContent::Files;
         return Err(BackupSetError::NotEmpty { directory: to.to_path_buf(), content }.into());
     }
-    let text = jetcell_input::json_pretty(list).unwrap_or_default();
-    text_file::write(&**vfs, &to.join(STREAMS_FILE), &format!("{text}\n"))
+    text_file::write_json(&**vfs, &to.join(STREAMS_FILE), list)
 }
 
 /// Removes the list of a set in which no backup was begun, and its directory if it is then empty.

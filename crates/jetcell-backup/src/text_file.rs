@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use jetcell_input::{json_line, json_pretty};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, remove_durably, replace_file};
+use serde::Serialize;
 
 use crate::error::{BackupError, Result};
 use crate::file_damage::FileDamage;
@@ -14,6 +16,20 @@ pub(crate) const MAX_BYTES: u64 = 128 << 20;
 /// Replaces a file atomically and makes it durable.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
     replace_file(vfs, path, text.as_bytes(), IoReason::Backup).map_err(|error| BackupError::io(path, &error))
+}
+
+/// Writes a value as JSON on multiple lines, like [`write`].
+pub fn write_json(vfs: &dyn Vfs, path: &Path, value: &impl Serialize) -> Result<()> {
+    write_serialized(vfs, path, json_pretty(value))
+}
+
+/// Writes a value as JSON on one line, like [`write`].
+pub fn write_json_line(vfs: &dyn Vfs, path: &Path, value: &impl Serialize) -> Result<()> {
+    write_serialized(vfs, path, json_line(value))
+}
+
+fn write_serialized(vfs: &dyn Vfs, path: &Path, json: serde_json::Result<String>) -> Result<()> {
+    write(vfs, path, &json.map_err(|error| BackupError::io(path, &error.into()))?)
 }
 
 /// Returns the file's content, or `None` if the file does not exist.
@@ -51,3 +67,7 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<O
 pub fn remove(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     remove_durably(vfs, path).map(drop).map_err(|error| BackupError::io(path, &error))
 }
+
+#[cfg(test)]
+#[path = "text_file_tests.rs"]
+mod tests;

@@ -43,11 +43,7 @@ impl VerificationTimes {
 
     /// Stores the times.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        text_file::write(
-            vfs,
-            &directory.join(VERIFIED_FILE),
-            &jetcell_input::json_line(self).unwrap_or_default(),
-        )
+        text_file::write_json_line(vfs, &directory.join(VERIFIED_FILE), self)
     }
 
     /// Returns the verification time of each of the `count` ranges of a file.

@@ -13,6 +13,7 @@ use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, PROVED_FILE, VERIFIED_FILE}
 use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::transfer_control::{TransferControl, TransferMeter};
+use crate::unusable_reason::UnusableReason;
 use crate::verification_times::{BAD_RANGE, VerificationTimes};
 
 /// The part of a backup to verify.
@@ -191,13 +192,13 @@ pub(crate) fn find_known_damage(
     vfs: &dyn Vfs,
     directory: &Path,
     manifest: &BackupManifest,
-) -> Option<String> {
+) -> Option<UnusableReason> {
     let files: Vec<StoredFile<'_>> = manifest.files().collect();
     if let Some((path, _, what)) = find_missing_files(vfs, directory, &files).into_iter().next() {
-        return Some(format!("{}: {what}", path.display()));
+        return Some(UnusableReason::WrongFile { path, what });
     }
     let verified = VerificationTimes::read(vfs, directory, manifest).ok()?;
-    verified.bad_file().map(|file| format!("a check found damage in {file}"))
+    verified.bad_file().map(|file| UnusableReason::FoundDamaged(file.to_string()))
 }
 
 /// Returns the files that are missing or differ in length.

@@ -123,8 +123,7 @@ impl CopyScanProgress {
     }
 
     fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        Ok(text_file::write(vfs, &directory.join(SCAN_FILE), &format!("{text}\n"))?)
+        Ok(text_file::write_json(vfs, &directory.join(SCAN_FILE), self)?)
     }
 
     fn find_or_add(&mut self, database: &CopiedDatabase) -> usize {

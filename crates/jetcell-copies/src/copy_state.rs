@@ -148,6 +148,11 @@ pub struct LostHistory {
 }
 
 impl CopyState {
+    /// Returns true unless the copy is unfit to follow its active side.
+    pub fn is_fit(&self) -> bool {
+        !matches!(self.phase, CopyPhase::Unfit { .. })
+    }
+
     /// Reads the state file of a copy. Returns `None` if the directory is not a copy.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<CopyState>> {
         let path = directory.join(COPY_FILE);
@@ -207,8 +212,7 @@ impl CopyState {
 
     /// Writes the state file and makes it durable.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        Ok(text_file::write(vfs, &directory.join(COPY_FILE), &format!("{text}\n"))?)
+        Ok(text_file::write_json(vfs, &directory.join(COPY_FILE), self)?)
     }
 
     /// Creates the state of a new copy of a log stream. The copy does not have any databases yet.

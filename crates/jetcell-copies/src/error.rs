@@ -100,6 +100,9 @@ pub enum Refusal {
     /// The directory is not a copy.
     #[error("the directory is not a copy")]
     NotACopy,
+    /// The directory is neither a copy nor the log directory of an instance.
+    #[error("the directory is neither a copy nor the log directory of an instance")]
+    NeitherCopyNorInstance,
     /// The state file of the copy is damaged.
     #[error("the file is not a valid description of a copy ({})", error_line(.0))]
     DamagedState(#[source] Arc<serde_json::Error>),
@@ -329,6 +332,7 @@ impl Refusal {
             Refusal::BadPage(_) => "check the database, or reseed from a different side",
             Refusal::SourceChanged | Refusal::LogMissing(_) | Refusal::LogUnusable(_) => "repeat the reseed",
             Refusal::NotACopy => "specify the directory of a copy",
+            Refusal::NeitherCopyNorInstance => "specify one of these",
             Refusal::Unfit { .. } | Refusal::BadPages => return None,
         }))
     }
@@ -343,6 +347,10 @@ impl CopyError {
     pub fn advice(&self) -> Option<Cow<'static, str>> {
         let advice = match self {
             CopyError::Engine(error) => return error.advice(),
+            // Copies use backups only for seeding.
+            CopyError::Backup(BackupError::Stopped) => {
+                "the copied data is retained, and the same command continues the seeding"
+            }
             CopyError::Backup(error) => return error.advice(),
             CopyError::Refused { reason, .. } => return reason.advice(),
             CopyError::NotRegistered { error, .. }

@@ -10,6 +10,7 @@ use ese_engine::{
     InstanceOptions, LogErrorKind, ReplayFindings, Replayer, TornPageProtection,
 };
 use ese_format::header::DatabaseState;
+use ese_format::log::has_log_extension;
 use ese_format::{Generation, LogPosition, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
@@ -221,9 +222,7 @@ fn classify_error(error: Error, generation: Generation) -> Result<ReplayAttempt>
         |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
     match &error {
         Error::Log { fault: LogErrorKind::Damaged(_), .. } => Ok(ReplayAttempt::BadLog(generation)),
-        Error::Io { kind: std::io::ErrorKind::NotFound, path, .. }
-            if path.extension().is_some_and(|extension| extension == "log" || extension == "jtx") =>
-        {
+        Error::Io { kind: std::io::ErrorKind::NotFound, path, .. } if has_log_extension(path) => {
             Ok(ReplayAttempt::BadLog(generation))
         }
         Error::Log { fault: LogErrorKind::UnknownRecord(_) | LogErrorKind::RefusedRecord(..), .. } => {

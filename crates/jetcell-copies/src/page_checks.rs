@@ -75,8 +75,7 @@ impl PageChecks {
     }
 
     pub(crate) fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = jetcell_input::json_line(self).unwrap_or_default();
-        Ok(text_file::write(vfs, &directory.join(CHECKS_FILE), &format!("{text}\n"))?)
+        Ok(text_file::write_json_line(vfs, &directory.join(CHECKS_FILE), self)?)
     }
 
     /// Returns the results for a database, if it was compared.

@@ -307,8 +307,7 @@ impl Reseed {
         // only after its pages are patched.
         let oldest = self.source.logs.keys().next().map_or(0, |oldest| oldest.0);
         self.register(&CopyState { next: oldest, ..state.clone() })?;
-        let text = jetcell_input::json_line(&self.stored).unwrap_or_default();
-        text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
+        text_file::write_json_line(vfs, &self.directory.join(RESEED_FILE), &self.stored)?;
         remove_streamed(vfs, &self.directory)?;
         state.store(vfs, &self.directory)?;
         let (mut done, mut headers) = (0, Vec::new());

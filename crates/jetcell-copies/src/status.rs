@@ -118,6 +118,18 @@ impl CopyStatus {
         self.lag.seconds.is_some_and(|seconds| Duration::from_secs(seconds) <= max)
     }
 
+    /// Returns true if the lag is within the limit. Without a limit, returns true if the last contact is recent.
+    pub(crate) fn is_recent(&self, max_lag: Option<Duration>) -> bool {
+        max_lag.map_or(self.is_in_contact, |max| self.is_within(max))
+    }
+
+    /// Returns true if the copy is not unfit, and if it follows its active side with a lag within the limit. Without a
+    /// limit, its last contact must be recent.
+    pub fn is_fit(&self, state: &CopyState, max_lag: Option<Duration>) -> bool {
+        // The contact and the lag of a copy that does not follow mean nothing.
+        state.is_fit() && (state.phase != CopyPhase::Following || self.is_recent(max_lag))
+    }
+
     /// Returns a copy's health as a word that both people and programs can read.
     pub fn health(&self, state: &CopyState) -> &'static str {
         match state.phase {

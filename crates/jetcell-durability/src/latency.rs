@@ -90,7 +90,7 @@ mod tests {
             queue_requests: None,
             write_cache: Some(write_cache.into()),
         };
-        DirectoryStorage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) }
+        DirectoryStorage { directory: "/mnt".into(), mount: Some(mount), device: Some(device), array: None }
     }
 
     fn doubt_for(

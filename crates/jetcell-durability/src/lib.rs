@@ -34,5 +34,5 @@ pub use latency::SuspiciousSyncReason;
 pub use listener::WitnessListener;
 pub use operation::{OperationNumber, StorageOperationKind};
 pub use verdict::{BrokenPromise, DurabilityVerification, OperationKindCounts, verify};
-pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
+pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness, WitnessLocation};
 pub use writer::{OperationError, TestedStorage, WriteError, WriterOutcome, write};

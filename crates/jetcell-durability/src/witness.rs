@@ -1,10 +1,11 @@
 //! The witness: records which operations were acknowledged to the writer as durable, in a place that the cut does not
 //! affect.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jetcell_vfs::{parent_directory, sync_directory};
@@ -23,6 +24,25 @@ pub trait Witness {
     /// # Errors
     /// Returns an error if the witness is unreachable or cannot store the line.
     fn store(&mut self, line: &JournalLine) -> io::Result<()>;
+}
+
+/// Location of a witness.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WitnessLocation {
+    /// Address of a listening witness, such as `host:9200`.
+    Tcp(String),
+    /// A new file.
+    File(PathBuf),
+}
+
+/// Text that begins with `tcp:` is an address. All other text is a path.
+impl From<OsString> for WitnessLocation {
+    fn from(text: OsString) -> WitnessLocation {
+        match text.to_str().and_then(|text| text.strip_prefix("tcp:")) {
+            Some(address) => WitnessLocation::Tcp(address.into()),
+            None => WitnessLocation::File(text.into()),
+        }
+    }
 }
 
 /// A witness that stores the journal in a file, which must be on a different device from the tested storage.

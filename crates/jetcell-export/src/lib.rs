@@ -9,7 +9,7 @@
 //! use std::path::Path;
 //!
 //! use jetcell_export::{
-//!     ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
+//!     AdditionalRows, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 //! };
 //! use jetcell_vfs::{RealOptions, RealVfs};
 //!
@@ -18,7 +18,7 @@
 //!     selection: Selection { tables: vec!["Datatable".to_owned()], ..Selection::default() },
 //!     format: ExportFormat::JsonLines,
 //!     destination: ExportDestination::File("datatable.jsonl".into()),
-//!     deleted: false,
+//!     additional: AdditionalRows::default(),
 //!     force: false,
 //!     row_limit: ROW_LIMIT,
 //!     rendering: RenderingOptions::default(),
@@ -36,13 +36,16 @@
 //!
 //! Invariants:
 //! - At most one row, one writer batch and two small page caches are held in memory, whatever the file contains. Long
-//!   values that exceed a limit are written to separate files in chunks.
+//!   values that exceed a limit are written to separate files in chunks. Carving also needs at most eight bytes per page
+//!   of the file, and the positions of a limited number of rows.
 //! - A page is visited at most once per table, so damaged links cannot cause an endless export.
 //! - An output file gets its final name only when it is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod additional_rows;
+mod carve;
 mod cell;
 mod error;
 mod format;
@@ -55,6 +58,7 @@ mod record_cells;
 mod rendering;
 mod rows;
 mod run;
+mod sddl;
 mod selected_table;
 mod selection;
 mod source_database;
@@ -63,9 +67,11 @@ mod target;
 mod time_filter;
 mod value;
 mod value_files;
+mod value_json;
 mod view;
 mod walk;
 
+pub use additional_rows::{AdditionalRows, CarveConfidence, CarvedOrigin, RowMark};
 pub use cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
 pub use error::ExportError;
 pub use format::{ExportFormat, UnknownFormat, ValueMarker, item_value, write_cell_text};

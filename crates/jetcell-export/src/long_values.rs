@@ -49,6 +49,8 @@ pub(crate) struct LongValueReader {
     chunk_size: usize,
     leaf: Option<Arc<VerifiedPage>>,
     key: LongValueKeyBytes,
+    /// True if values that are flagged deleted are also read. Ids of long values are not reused.
+    pub(crate) include_deleted: bool,
 }
 
 /// A long value whose root has been read. Some of its chunks may be missing.
@@ -73,6 +75,7 @@ impl LongValueReader {
             chunk_size: table.chunk_size.max(1),
             leaf: None,
             key: LongValueKeyBytes::new(),
+            include_deleted: false,
         }
     }
 
@@ -112,7 +115,7 @@ impl LongValueReader {
         mut take: impl FnMut(&[u8]) -> T,
     ) -> Result<T, LongValueError> {
         if let Some(leaf) = &self.leaf
-            && let Some(data) = find(leaf, &self.key)
+            && let Some(data) = find(leaf, &self.key, self.include_deleted)
         {
             return Ok(take(data));
         }
@@ -129,7 +132,7 @@ impl LongValueReader {
                 return Err(LongValueError::OtherTree(number));
             }
             if page.is_leaf() {
-                let found = find(&image, &self.key).map(&mut take);
+                let found = find(&image, &self.key, self.include_deleted).map(&mut take);
                 self.leaf = Some(image);
                 return found.ok_or_else(|| LongValueError::NoNode(self.key.to_vec()));
             }
@@ -145,9 +148,9 @@ impl LongValueReader {
     }
 }
 
-fn find<'p>(leaf: &'p VerifiedPage, key: &[u8]) -> Option<&'p [u8]> {
+fn find<'p>(leaf: &'p VerifiedPage, key: &[u8], include_deleted: bool) -> Option<&'p [u8]> {
     let page = leaf.page();
     let (index, exact) = page.lower_bound(key);
     let node = page.node(index).filter(|_| exact)?;
-    (!node.flags.contains(NodeFlags::DELETED)).then_some(node.data)
+    (include_deleted || !node.flags.contains(NodeFlags::DELETED)).then_some(node.data)
 }

@@ -79,7 +79,10 @@ impl CellResolver<'_, '_> {
     fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<ExportedCell<'a>> {
         match record.get(&column.column) {
             Ok(value) => self.cell(value, column),
-            Err(error) => Ok(ExportedCell::One(unreadable(error, &[]))),
+            Err(error) => {
+                let stored = record.stored_bytes(&column.column).unwrap_or_default();
+                Ok(ExportedCell::One(unreadable(error, stored)))
+            }
         }
     }
 
@@ -230,5 +233,43 @@ mod tests {
         let expected =
             [bytes(&[1, 0, 0, 0]), bytes(&[2, 0, 0, 0]), bytes(b"in"), ExportedCell::Null, bytes(b"own")];
         assert_eq!(cells, expected);
+    }
+
+    #[test]
+    fn values_with_bad_lengths_keep_their_stored_bytes() {
+        let size = ese_format::PageSize::KIB_4;
+        let mut schema = TableSchema::new("t", TreeId(9), PageNumber::fixed(9));
+        schema.columns = vec![
+            Column::new(256, "Two", ColumnType::Binary, 255),
+            Column::new(257, "Several", ColumnType::Binary, 255),
+            Column::new(258, "Good", ColumnType::Binary, 255),
+        ];
+        let table = SourceTable::new(&schema, size);
+        // Two values, of which the first has 200 bytes; several values that start at byte 7; one value.
+        let mut bytes = vec![0, 127, 4, 0, 0, 1, 12, 0x40, 1, 1, 16, 0x40, 2, 1, 20, 0];
+        bytes.extend([0x18, 200, 1, 2, 0x08, 7, 0, 3, 5]);
+        let disk = jetcell_vfs::SimVfs::new();
+        disk.put(std::path::Path::new("/x.edb"), &testkit::samples::read("engine-4k.edb"));
+        let source =
+            SourceDatabase::open(&disk, std::path::Path::new("/x.edb"), &mut ExportIssues::default())
+                .unwrap();
+        let mut resolver = CellResolver {
+            database: &source.database,
+            long_values: &mut LongValueReader::new(&table),
+            remaining_bytes: 1 << 20,
+            files: None,
+            page: PageNumber::fixed(9),
+            row: 0,
+            limit_advice: "",
+        };
+        let mut cells = Vec::new();
+        fill(&Record::new(&bytes, size), &table, &mut resolver, &mut cells).unwrap();
+        let stored = |cell: &ExportedCell<'_>| match cell {
+            ExportedCell::One(CellItem::Unreadable(unreadable)) => unreadable.stored.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(stored(&cells[0]), [200, 1, 2]);
+        assert_eq!(stored(&cells[1]), [7, 0, 3]);
+        assert_eq!(cells[2], ExportedCell::from(&[5][..]));
     }
 }

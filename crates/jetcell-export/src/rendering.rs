@@ -16,6 +16,8 @@ pub struct RenderingOptions {
     pub profile: ApplicationProfile,
     /// Whether JSON output contains integers beyond 2^53 as strings.
     pub wide_integers_as_text: bool,
+    /// Whether JSON output omits columns that are null.
+    pub omit_nulls: bool,
 }
 
 /// How to format the values in Currency columns. Windows stores 64-bit integers in them, such as times and

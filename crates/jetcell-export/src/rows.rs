@@ -2,22 +2,23 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ese_check::reader::{PageCache, VerifiedPage};
+use ese_check::reader::PageCache;
 use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
-use ese_format::record::Record;
+use ese_format::record::{Record, RecordShape};
 
+use crate::additional_rows::{AdditionalRows, CarvedOrigin};
+use crate::carve::{CarvedNode, carve};
 use crate::cell::{CellItem, ExportedCell};
 use crate::issue::ExportIssues;
 use crate::long_values::LongValueReader;
 use crate::record_cells::{CellResolver, fill};
 use crate::selected_table::SelectedTable;
 use crate::source_database::SourceDatabase;
-use crate::table::{SourceTable, TableColumn};
+use crate::table::SourceTable;
 use crate::value_files::ValueFiles;
-use crate::walk::LeafWalk;
+use crate::walk::{LeafImage, LeafWalk};
 
 /// Default of [`RowReadOptions::row_limit`], in bytes.
 pub const ROW_LIMIT: usize = 24 << 20;
@@ -25,8 +26,8 @@ pub const ROW_LIMIT: usize = 24 << 20;
 /// Options for reading rows ([`read_rows`]).
 #[derive(Debug)]
 pub struct RowReadOptions<'f> {
-    /// Whether to also return rows that are flagged as deleted.
-    pub deleted: bool,
+    /// Rows to return in addition to the current rows on intact pages.
+    pub additional: AdditionalRows,
     /// Maximum number of bytes of long values to keep in memory for one row.
     pub row_limit: usize,
     /// Files for values that exceed this limit. If `None`, such values are treated as unreadable.
@@ -41,7 +42,7 @@ impl Default for RowReadOptions<'_> {
     fn default() -> Self {
         let advice = "no separate file is available for them; raise the limit";
         RowReadOptions {
-            deleted: false,
+            additional: AdditionalRows::default(),
             row_limit: ROW_LIMIT,
             files: None,
             limit_advice: advice,
@@ -57,10 +58,46 @@ pub struct ExportedRow<'a> {
     pub cells: &'a [ExportedCell<'a>],
     /// True if the row is flagged deleted.
     pub deleted: bool,
+    /// True if the page has a bad checksum. Any value may then be wrong.
+    pub damaged: bool,
+    /// Origin of the row if the table no longer contains it.
+    pub carved: Option<CarvedOrigin>,
     /// Page that contains the row.
     pub page: PageNumber,
-    /// Position of the row on its page.
+    /// Position of the row on its page. 0 for carved rows.
     pub index: usize,
+}
+
+impl ExportedRow<'_> {
+    /// Returns true if the row is a current row on an intact page. The long values of other rows may be gone, so missing
+    /// values are expected.
+    pub fn is_current(&self) -> bool {
+        !self.deleted && !self.damaged && self.carved.is_none()
+    }
+
+    /// Reports the values of the row that cannot be read or that the output represents only in part.
+    fn report(&self, table: &SourceTable, issues: &mut ExportIssues) {
+        for (cell, column) in self.cells.iter().zip(&table.columns) {
+            for item in cell.items() {
+                let reason = match item {
+                    CellItem::Unreadable(unreadable) => Some(unreadable.reason.clone()),
+                    CellItem::Inline(bytes) => column.describe_loss(bytes),
+                    CellItem::File(_) => None,
+                };
+                let Some(reason) = reason else { continue };
+                let place = match self.carved {
+                    Some(from) => format!("carved row at byte {} of the page", from.offset),
+                    None => format!("row {} of the page", self.index),
+                };
+                let what = format!("{place}, column {}: {reason}", column.column.name);
+                if self.is_current() {
+                    issues.add_missing(Some(self.page), what);
+                } else {
+                    issues.add_note(Some(self.page), what);
+                }
+            }
+        }
+    }
 }
 
 /// Calls `visit` with every row of `table`, in key order. Data that cannot be read is reported in `issues`.
@@ -87,7 +124,11 @@ pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
     /// The current leaf, and the position of its next row.
-    leaf: Option<(PageNumber, Arc<VerifiedPage>, usize)>,
+    leaf: Option<(PageNumber, LeafImage, usize)>,
+    /// The carved rows that remain, once all leaves have been read.
+    carved: Option<std::vec::IntoIter<CarvedNode>>,
+    shape: RecordShape,
+    hidden_deleted_rows: u64,
     pages: PageCache,
     long: LongValueReader,
 }
@@ -110,7 +151,17 @@ impl RowCursor {
         let table = &selected.table;
         let walk = LeafWalk::new(table.tree, table.root, &source.database);
         let long = LongValueReader::new(table);
-        RowCursor { selected, walk, leaf: None, pages: PageCache::default(), long }
+        // The selection may omit columns that records contain.
+        let stored = source.tables().iter().find(|stored| stored.tree == table.tree).unwrap_or(table);
+        let columns = stored.columns.iter().map(|column| &column.column);
+        let shape = RecordShape::new(columns, source.database.page_size);
+        let pages = PageCache::default();
+        RowCursor { selected, walk, leaf: None, carved: None, shape, hidden_deleted_rows: 0, pages, long }
+    }
+
+    /// Returns the number of rows flagged deleted that were left out so far ([`AdditionalRows::deleted`]).
+    pub fn hidden_deleted_rows(&self) -> u64 {
+        self.hidden_deleted_rows
     }
 
     /// Returns the table.
@@ -134,13 +185,16 @@ impl RowCursor {
         loop {
             if self.leaf.is_none() {
                 let missing = issues.missing_count();
+                self.walk.include_damaged = reading.additional.damaged;
                 let leaf = self.walk.next(&source.database, &mut self.pages, issues);
                 self.leaf = leaf.map(|(page, image)| (page, image, 0));
                 if reading.stop_at_missing && issues.missing_count() > missing {
                     return Ok(PortionEnd::Missing);
                 }
             }
-            let Some((page, image, next)) = self.leaf.take() else { return Ok(PortionEnd::End) };
+            let Some((page, image, next)) = self.leaf.take() else {
+                return self.read_carved(source, reading, issues, visit);
+            };
             if let Some((next, portion)) =
                 self.read_leaf(source, (page, &image, next), reading, issues, visit)?
             {
@@ -155,17 +209,18 @@ impl RowCursor {
     fn read_leaf(
         &mut self,
         source: &SourceDatabase,
-        (page, image, first): (PageNumber, &VerifiedPage, usize),
+        (page, image, first): (PageNumber, &LeafImage, usize),
         reading: &mut RowReadOptions<'_>,
         issues: &mut ExportIssues,
         visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<ControlFlow<()>>,
     ) -> io::Result<Option<(usize, PortionEnd)>> {
         let SelectedTable { table, times } = &self.selected;
         let database = &source.database;
-        let view = image.page();
+        let (view, damaged) = (image.page(), image.is_damaged());
         let mut cells = Vec::with_capacity(table.columns.len());
         for index in first..view.node_count() {
-            let Some(node) = view.node(index) else {
+            let node = view.node(index).filter(|node| !damaged || self.shape.accepts(node.data));
+            let Some(node) = node else {
                 issues.add_missing(Some(page), format!("row {index} of the page cannot be decoded"));
                 if reading.stop_at_missing {
                     return Ok(Some((index + 1, PortionEnd::Missing)));
@@ -173,7 +228,8 @@ impl RowCursor {
                 continue;
             };
             let is_deleted = node.flags.contains(NodeFlags::DELETED);
-            if is_deleted && !reading.deleted {
+            if is_deleted && !reading.additional.deleted {
+                self.hidden_deleted_rows += 1;
                 continue;
             }
             let record = Record::new(node.data, database.page_size);
@@ -181,6 +237,7 @@ impl RowCursor {
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
+            self.long.include_deleted = is_deleted;
             let mut resolver = CellResolver {
                 database,
                 long_values: &mut self.long,
@@ -191,10 +248,8 @@ impl RowCursor {
                 limit_advice: reading.limit_advice,
             };
             fill(&record, table, &mut resolver, &mut cells)?;
-            for (cell, column) in cells.iter().zip(&table.columns) {
-                report(cell, column, page, index, is_deleted, issues);
-            }
-            let row = ExportedRow { cells: &cells, deleted: is_deleted, page, index };
+            let row = ExportedRow { cells: &cells, deleted: is_deleted, damaged, carved: None, page, index };
+            row.report(table, issues);
             if visit(row)?.is_break() {
                 return Ok(Some((index + 1, PortionEnd::More)));
             }
@@ -202,27 +257,50 @@ impl RowCursor {
         }
         Ok(None)
     }
-}
 
-fn report(
-    cell: &ExportedCell<'_>,
-    column: &TableColumn,
-    page: PageNumber,
-    index: usize,
-    deleted: bool,
-    issues: &mut ExportIssues,
-) {
-    for item in cell.items() {
-        let reason = match item {
-            CellItem::Unreadable(unreadable) => Some(unreadable.reason.clone()),
-            CellItem::Inline(bytes) => column.describe_loss(bytes),
-            CellItem::File(_) => None,
-        };
-        if let Some(reason) = reason {
-            let what = format!("row {index} of the page, column {}: {reason}", column.column.name);
-            // A deleted row's long values may already have been deleted.
-            if deleted { issues.add_note(Some(page), what) } else { issues.add_missing(Some(page), what) }
+    /// Visits the carved rows, after all leaves have been read.
+    fn read_carved(
+        &mut self,
+        source: &SourceDatabase,
+        reading: &mut RowReadOptions<'_>,
+        issues: &mut ExportIssues,
+        visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<PortionEnd> {
+        if !reading.additional.carved {
+            return Ok(PortionEnd::End);
         }
+        let SelectedTable { table, times } = &self.selected;
+        let database = &source.database;
+        let nodes = self
+            .carved
+            .get_or_insert_with(|| carve(source, table, &self.shape, &self.walk, &mut self.pages, issues));
+        for CarvedNode { page, record, origin, deleted, .. } in nodes {
+            let Ok(image) = self.pages.get(database, page) else { continue };
+            let record = Record::new(image.bytes().get(record).unwrap_or_default(), database.page_size);
+            if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
+                continue;
+            }
+            self.long.include_deleted = true;
+            let mut resolver = CellResolver {
+                database,
+                long_values: &mut self.long,
+                remaining_bytes: reading.row_limit,
+                // The names of files contain the position of the row, which a carved row does not have.
+                files: None,
+                page,
+                row: 0,
+                limit_advice: "long values of carved rows are not written to separate files",
+            };
+            let mut cells = Vec::with_capacity(table.columns.len());
+            fill(&record, table, &mut resolver, &mut cells)?;
+            let row =
+                ExportedRow { cells: &cells, deleted, damaged: false, carved: Some(origin), page, index: 0 };
+            row.report(table, issues);
+            if visit(row)?.is_break() {
+                return Ok(PortionEnd::More);
+            }
+        }
+        Ok(PortionEnd::End)
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use jetcell_input::TextFormat;
 use jetcell_vfs::{Vfs, create_private_directory, with_path};
 
+use crate::additional_rows::AdditionalRows;
 use crate::error::ExportError;
 use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::ExportIssues;
@@ -30,8 +31,8 @@ pub struct ExportOptions {
     pub format: ExportFormat,
     /// Destination of the output.
     pub destination: ExportDestination,
-    /// Whether to also export rows that are flagged as deleted, and to add a column that marks them.
-    pub deleted: bool,
+    /// Rows to export in addition to the current rows on intact pages, with columns that mark them.
+    pub additional: AdditionalRows,
     /// Whether to replace existing files.
     pub force: bool,
     /// Maximum number of bytes of long values to keep in memory for one row, usually [`ROW_LIMIT`]. Values that
@@ -97,7 +98,7 @@ pub fn export(
                 directory.join(format!("{stem}.sqlite"))
             }
         };
-        sqlite = Some(SqliteFile::new(&target, options.force, options.deleted)?);
+        sqlite = Some(SqliteFile::new(&target, options.force, options.additional.marks())?);
         shared = Some(value_files(&target, options)?);
     }
     let targets = targets(&tables, options)?;
@@ -121,24 +122,26 @@ pub fn export(
             files.begin(&unique_name(&file_stem(&file_name(&table.name)), &mut stems));
         }
         let mut reading = RowReadOptions {
-            deleted: options.deleted,
+            additional: options.additional,
             row_limit: options.row_limit,
             files,
             limit_advice: "standard output does not have a directory for a separate file; specify a \
              directory or a file with --output",
             stop_at_missing: false,
         };
-        let mut rows = 0;
+        let (mut rows, mut carved) = (0, 0);
         progress(&table.name, rows);
         let mut cursor = RowCursor::new(&source, one.clone());
         let mut write = |row: ExportedRow<'_>| {
             rows += 1;
+            carved += u64::from(row.carved.is_some());
             if rows % 1024 == 0 {
                 progress(&table.name, rows);
             }
             writer.row(table, &row).map(ControlFlow::Continue)
         };
         while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != PortionEnd::End {}
+        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved);
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;
@@ -149,6 +152,18 @@ pub fn export(
         file.finish(shared)?;
     }
     Ok(exported)
+}
+
+/// Reports the rows flagged deleted that were left out, and the rows that were carved.
+fn note_other_rows(issues: &mut ExportIssues, hidden: u64, carved: u64) {
+    if hidden > 0 {
+        let what =
+            "rows are flagged deleted; --deleted exports them, and --carve finds rows that were removed";
+        issues.add_note(None, format!("{hidden} {what}"));
+    }
+    if carved > 0 {
+        issues.add_note(None, format!("{carved} rows were carved; they are not part of the table"));
+    }
 }
 
 /// Creates the files for the long values in the output `target`.
@@ -204,14 +219,15 @@ impl TableWriter<'_> {
             None if options.format == ExportFormat::JsonLines => OutputStream::stdout(TextFormat::Json),
             None => OutputStream::stdout(TextFormat::Lines),
         };
+        let marks = options.additional.marks();
         Ok(match options.format {
-            ExportFormat::JsonLines => TableWriter::Json(JsonTable::new(stream, table, options.deleted)),
-            ExportFormat::Parquet => {
-                TableWriter::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?))
+            ExportFormat::JsonLines => {
+                TableWriter::Json(JsonTable::new(stream, table, marks, options.rendering.omit_nulls))
             }
+            ExportFormat::Parquet => TableWriter::Parquet(Box::new(ParquetTable::new(stream, table, marks)?)),
             ExportFormat::Csv | ExportFormat::Sqlite => {
                 let safe = options.rendering.csv_safe;
-                TableWriter::Csv(Box::new(CsvTable::new(stream, table, options.deleted, safe)?))
+                TableWriter::Csv(Box::new(CsvTable::new(stream, table, marks, safe)?))
             }
         })
     }

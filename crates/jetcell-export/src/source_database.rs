@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use ese_check::CheckError;
 use ese_check::database::ReadableDatabase;
@@ -14,6 +15,7 @@ use ese_format::record::ColumnType;
 use ese_format::{PageNumber, RecoverCommand};
 use jetcell_vfs::Vfs;
 
+use crate::carve::LeafPages;
 use crate::issue::ExportIssues;
 use crate::table::{SourceTable, unique_name};
 use crate::walk::LeafWalk;
@@ -22,6 +24,8 @@ use crate::walk::LeafWalk;
 pub struct SourceDatabase {
     pub(crate) database: ReadableDatabase,
     tables: Vec<SourceTable>,
+    /// Read when rows are carved for the first time.
+    leaf_pages: OnceLock<LeafPages>,
 }
 
 impl SourceDatabase {
@@ -51,7 +55,7 @@ impl SourceDatabase {
             );
         }
         let tables = read_tables(&database, issues);
-        Ok(SourceDatabase { database, tables })
+        Ok(SourceDatabase { database, tables, leaf_pages: OnceLock::new() })
     }
 
     /// Returns the database file.
@@ -62,6 +66,11 @@ impl SourceDatabase {
     /// Returns all tables, including system tables, in catalog order.
     pub fn tables(&self) -> &[SourceTable] {
         &self.tables
+    }
+
+    /// Returns the pages of all tables, including pages that no tree reaches. The first call reads the whole file.
+    pub(crate) fn leaf_pages(&self) -> &LeafPages {
+        self.leaf_pages.get_or_init(|| LeafPages::read(&self.database, &self.tables))
     }
 
     /// Returns the table with this name. ASCII letter case is ignored.

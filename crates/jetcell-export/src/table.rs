@@ -8,9 +8,10 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use crate::cell::ExportedCell;
 use crate::names::ValueNames;
+use crate::sddl::format_descriptor;
 use crate::value::{
-    ExportedValue, Timestamp, ValueDecodeError, decode_ascii, decode_utf16, format_address, sid_or_text,
-    trim_odd_byte, unpaired_surrogates,
+    ExportedValue, Timestamp, ValueDecodeError, decode_ascii, decode_utf16, decode_utf16_list,
+    format_address, sid_or_text, trim_odd_byte, unpaired_surrogates,
 };
 
 /// An exportable column in a table.
@@ -63,13 +64,25 @@ pub enum ColumnMeaning {
     FiletimeBigEndian,
     /// Integer column: a time in seconds since 1601.
     SecondsSince1601,
+    /// Binary column with eight bytes: a little-endian local time in units of 100 nanoseconds since 1601.
+    LocalFiletimeBytes,
+    /// Binary column with eight bytes: a duration in units of 100 nanoseconds.
+    DurationBytes,
+    /// Binary column: UTF-16 texts that are separated by NULs.
+    Utf16List,
+    /// Binary column: a list of unsigned 32-bit integers.
+    IntegerList,
+    /// Binary column with 16 bytes: a GUID.
+    GuidBytes,
+    /// Binary column: a security descriptor, which is written in SDDL.
+    SecurityDescriptor,
 }
 
 impl ColumnMeaning {
     /// Returns true if the values are times.
     pub fn is_time(self) -> bool {
         use ColumnMeaning::*;
-        matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
+        matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601 | LocalFiletimeBytes)
     }
 
     /// Interprets the stored bytes according to their meaning. Returns `None` if they do not have the expected form.
@@ -103,6 +116,28 @@ impl ColumnMeaning {
             ColumnMeaning::SecondsSince1601 => {
                 integer(stored).and_then(|value| time_or_integer(Timestamp::from_seconds(value), value))
             }
+            ColumnMeaning::LocalFiletimeBytes => {
+                let time = Timestamp::from_filetime(i64::from_le_bytes(eight?))?;
+                Some(ExportedValue::Time(Timestamp { utc: false, ..time }))
+            }
+            ColumnMeaning::DurationBytes => {
+                eight.map(|bytes| ExportedValue::Duration(u64::from_le_bytes(bytes)))
+            }
+            ColumnMeaning::Utf16List => {
+                let texts = decode_utf16_list(binary?)?;
+                Some(ExportedValue::List(
+                    texts.into_iter().map(|text| ExportedValue::Text(text.into())).collect(),
+                ))
+            }
+            ColumnMeaning::IntegerList => {
+                let (numbers, []) = binary?.as_chunks::<4>() else { return None };
+                let number = |bytes: &[u8; 4]| ExportedValue::Int(u32::from_le_bytes(*bytes).into());
+                Some(ExportedValue::List(numbers.iter().map(number).collect()))
+            }
+            ColumnMeaning::GuidBytes => binary?.try_into().ok().map(ExportedValue::Guid),
+            ColumnMeaning::SecurityDescriptor => {
+                format_descriptor(binary?).map(|text| ExportedValue::Text(text.into()))
+            }
         }
     }
 }
@@ -135,8 +170,8 @@ impl TableColumn {
     /// Returns an error if the bytes are not a valid value for the column's type.
     pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<ExportedValue<'v>, ValueDecodeError> {
         let stored = ExportedValue::decode(&self.column, bytes)?;
-        if let Some(name) = self.names.as_ref().and_then(|names| names.lookup(&stored)) {
-            return Ok(ExportedValue::Text(name.into()));
+        if let Some(named) = self.names.as_ref().and_then(|names| names.lookup(&stored)) {
+            return Ok(named);
         }
         match self.format.meaning {
             ColumnMeaning::Stored => Ok(stored),

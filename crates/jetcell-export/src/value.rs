@@ -42,6 +42,12 @@ pub enum ExportedValue<'a> {
     DirectorySid(&'a [u8]),
     /// Text without terminating NULs.
     Text(Cow<'a, str>),
+    /// A duration in units of 100 nanoseconds.
+    Duration(u64),
+    /// Several values that are stored as one.
+    List(Vec<ExportedValue<'a>>),
+    /// Named values that are stored as one.
+    Object(Vec<(&'static str, ExportedValue<'a>)>),
 }
 
 /// Reason why stored bytes cannot be decoded as a column value.
@@ -108,7 +114,7 @@ impl<'a> ExportedValue<'a> {
         })
     }
 
-    /// Appends the value as text, without quotes.
+    /// Appends the value as text, without quotes. Lists and named values are written as JSON.
     pub fn write_text(&self, to: &mut Vec<u8>) {
         // Writing to memory cannot fail.
         let _ = match self {
@@ -136,30 +142,12 @@ impl<'a> ExportedValue<'a> {
                 Ok(())
             }
             ExportedValue::Text(text) => to.write_all(text.as_bytes()),
+            ExportedValue::Duration(ticks) => write_duration(*ticks, to),
+            ExportedValue::List(_) | ExportedValue::Object(_) => {
+                self.write_json(false, to);
+                Ok(())
+            }
         };
-    }
-
-    /// Returns true if the value is an integer that a double cannot represent exactly.
-    pub(crate) fn exceeds_double_precision(&self) -> bool {
-        const EXACT: u64 = 1 << 53;
-        match self {
-            ExportedValue::Int(value) | ExportedValue::Currency(value) => value.unsigned_abs() > EXACT,
-            ExportedValue::UInt(value) => *value > EXACT,
-            _ => false,
-        }
-    }
-
-    /// Returns true if the text form is a JSON literal, which needs no quotes.
-    pub(crate) fn is_json_literal(&self) -> bool {
-        match self {
-            ExportedValue::Bit(_)
-            | ExportedValue::Int(_)
-            | ExportedValue::UInt(_)
-            | ExportedValue::Currency(_) => true,
-            ExportedValue::Single(value) => value.is_finite(),
-            ExportedValue::Double(value) => value.is_finite(),
-            _ => false,
-        }
     }
 }
 
@@ -294,7 +282,19 @@ fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueDecod
     Ok(Encoding::for_label(label.as_bytes()))
 }
 
-fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
+/// Appends a duration in ISO 8601 form, in seconds.
+fn write_duration(ticks: u64, to: &mut Vec<u8>) -> std::io::Result<()> {
+    let (seconds, fraction) = (ticks / TICKS_PER_SECOND as u64, ticks % TICKS_PER_SECOND as u64);
+    if fraction == 0 {
+        write!(to, "PT{seconds}S")
+    } else {
+        let fraction = format!("{fraction:07}");
+        write!(to, "PT{seconds}.{}S", fraction.trim_end_matches('0'))
+    }
+}
+
+/// Appends a GUID as text.
+pub(crate) fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
     let [a0, a1, a2, a3, b0, b1, c0, c1, d0, d1, rest @ ..] = bytes;
     for (index, group) in
         [&[*a3, *a2, *a1, *a0][..], &[*b1, *b0], &[*c1, *c0], &[*d0, *d1], rest].iter().enumerate()
@@ -321,6 +321,16 @@ pub(crate) fn decode_utf16(bytes: &[u8]) -> Option<String> {
     let whole = bytes.len().is_multiple_of(2) && unpaired_surrogates(bytes) == 0;
     let text = whole.then(|| text(CodePage::UNICODE, bytes).ok()).flatten()?;
     (!text.contains(|c: char| c.is_control() && !c.is_whitespace())).then(|| text.into_owned())
+}
+
+/// Decodes UTF-16 texts that are separated by NULs. Returns `None` if the bytes are not valid text.
+pub(crate) fn decode_utf16_list(bytes: &[u8]) -> Option<Vec<String>> {
+    let (units, []) = bytes.as_chunks::<2>() else { return None };
+    let end = units.iter().rposition(|unit| *unit != [0, 0]).map_or(0, |last| last + 1);
+    let units = units.get(..end).filter(|units| !units.is_empty());
+    units.map_or(Some(Vec::new()), |units| {
+        units.split(|unit| *unit == [0, 0]).map(|text| decode_utf16(text.as_flattened())).collect()
+    })
 }
 
 /// Formats a security identifier, or decodes UTF-16 text.
@@ -440,6 +450,30 @@ mod tests {
         text.clear();
         ExportedValue::DirectorySid(&sid[..3]).write_text(&mut text);
         assert_eq!(text, b"010500", "other bytes stay as they are");
+    }
+
+    #[test]
+    fn vectors_and_durations() {
+        let list = |bytes: &[u8]| decode_utf16_list(bytes);
+        assert_eq!(list(b"A\0\0\0b\0\0\0").unwrap(), ["A", "b"]);
+        assert_eq!(list(b"A\0\0\0\0\0b\0").unwrap(), ["A", "", "b"]);
+        assert_eq!(list(b"\0\0").unwrap(), Vec::<String>::new());
+        assert_eq!(list(b"A\0b"), None, "an odd length");
+        assert_eq!(list(b"A\0\x01\0"), None, "a control character");
+        let text = |value: ExportedValue<'_>| {
+            let mut text = Vec::new();
+            value.write_text(&mut text);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(text(ExportedValue::Duration(19_200_000_000)), "PT1920S");
+        assert_eq!(text(ExportedValue::Duration(10_500_000)), "PT1.05S");
+        let list = vec![ExportedValue::Text("a\"".into()), ExportedValue::Duration(0)];
+        let fields = vec![("list", ExportedValue::List(list)), ("number", ExportedValue::Int(1 << 60))];
+        let object = ExportedValue::Object(fields);
+        let mut json = Vec::new();
+        object.write_json(true, &mut json);
+        assert_eq!(json, br#"{"list":["a\"","PT0S"],"number":"1152921504606846976"}"#);
+        assert_eq!(text(object), r#"{"list":["a\"","PT0S"],"number":1152921504606846976}"#);
     }
 
     #[test]

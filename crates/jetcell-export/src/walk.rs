@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use ese_check::database::ReadableDatabase;
-use ese_check::reader::{PageCache, VerifiedPage};
-use ese_format::page::PageFlags;
+use ese_check::reader::{DamagedPage, PageCache, PageProblem, VerifiedPage};
+use ese_format::page::{Page, PageFlags};
 use ese_format::{PageNumber, TreeId};
 
 use crate::issue::ExportIssues;
@@ -36,6 +36,32 @@ impl PageBitmap {
             _ => false,
         }
     }
+
+    fn contains(&self, page: PageNumber) -> bool {
+        self.0.get((page.get() / 64) as usize).is_some_and(|word| word >> (page.get() % 64) & 1 == 1)
+    }
+}
+
+/// A leaf of a tree.
+#[derive(Clone)]
+pub(crate) enum LeafImage {
+    /// The checksum of the page was verified.
+    Verified(Arc<VerifiedPage>),
+    /// The checksum of the page is bad.
+    Damaged(Arc<DamagedPage>),
+}
+
+impl LeafImage {
+    pub(crate) fn page(&self) -> Page<'_> {
+        match self {
+            LeafImage::Verified(image) => image.page(),
+            LeafImage::Damaged(image) => image.page(),
+        }
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        matches!(self, LeafImage::Damaged(_))
+    }
 }
 
 struct WalkLevel {
@@ -59,6 +85,8 @@ pub(crate) struct LeafWalk {
     /// True if any leaves were reached through sibling links. Parents visited later may then refer to the same
     /// leaves.
     followed_links: bool,
+    /// True if leaves with a bad checksum are also returned.
+    pub(crate) include_damaged: bool,
 }
 
 impl LeafWalk {
@@ -71,7 +99,13 @@ impl LeafWalk {
             right_sibling: None,
             following_links: false,
             followed_links: false,
+            include_damaged: false,
         }
+    }
+
+    /// Returns true if the traversal has used the page.
+    pub(crate) fn has_visited(&self, page: PageNumber) -> bool {
+        self.visited.contains(page)
     }
 
     /// Returns the next leaf.
@@ -80,7 +114,7 @@ impl LeafWalk {
         database: &ReadableDatabase,
         pages: &mut PageCache,
         issues: &mut ExportIssues,
-    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
+    ) -> Option<(PageNumber, LeafImage)> {
         if let Some(root) = self.root.take()
             && let Some(leaf) = self.enter(root, false, database, pages, issues)
         {
@@ -88,7 +122,7 @@ impl LeafWalk {
         }
         loop {
             if self.following_links {
-                if let Some(leaf) = self.follow_link(database, pages) {
+                if let Some(leaf) = self.follow_link(database, pages, issues) {
                     return Some(leaf);
                 }
                 self.following_links = false;
@@ -130,16 +164,52 @@ impl LeafWalk {
         &mut self,
         database: &ReadableDatabase,
         pages: &mut PageCache,
-    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
+        issues: &mut ExportIssues,
+    ) -> Option<(PageNumber, LeafImage)> {
         let number = self.right_sibling?;
-        let image = pages.get(database, number).ok()?;
+        let image = match pages.get(database, number) {
+            Ok(image) => image,
+            Err(problem) => {
+                let leaf = self.damaged_leaf(number, &problem, database, issues)?;
+                self.followed_links = true;
+                return Some((number, leaf));
+            }
+        };
         let page = image.page();
         if page.tree() != self.tree || !page.is_leaf() || !self.visited.insert(number) {
             return None;
         }
         self.right_sibling = page.next();
         self.followed_links = true;
-        Some((number, image))
+        Some((number, LeafImage::Verified(image)))
+    }
+
+    /// Returns a leaf with a bad checksum if it claims to be an unvisited leaf of this tree.
+    fn damaged_leaf(
+        &mut self,
+        number: PageNumber,
+        problem: &PageProblem,
+        database: &ReadableDatabase,
+        issues: &mut ExportIssues,
+    ) -> Option<LeafImage> {
+        if !self.include_damaged || *problem != PageProblem::Damaged {
+            return None;
+        }
+        let image = DamagedPage::read(database, number)?;
+        let page = image.page();
+        let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
+        if page.tree() != self.tree || !page.is_leaf() || page.flags().intersects(kinds) {
+            return None;
+        }
+        if !self.visited.insert(number) {
+            return None;
+        }
+        self.right_sibling = page.next();
+        issues.add_missing(
+            Some(number),
+            format!("the page {problem}; rows that can be decoded are marked as damaged, others are missing"),
+        );
+        Some(LeafImage::Damaged(Arc::new(image)))
     }
 
     fn enter(
@@ -149,12 +219,19 @@ impl LeafWalk {
         database: &ReadableDatabase,
         pages: &mut PageCache,
         issues: &mut ExportIssues,
-    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
+    ) -> Option<(PageNumber, LeafImage)> {
+        let image = match pages.get(database, number) {
+            Ok(image) => Ok(image),
+            Err(problem) => match self.damaged_leaf(number, &problem, database, issues) {
+                Some(leaf) => return Some((number, leaf)),
+                None => Err(problem),
+            },
+        };
         let mut lost = |what: String| {
             let rows = if leaf_expected { "its rows are missing" } else { "rows below it may be missing" };
             issues.add_missing(Some(number), format!("{what}; {rows}"));
         };
-        let image = match pages.get(database, number) {
+        let image = match image {
             Ok(image) => image,
             Err(problem) => {
                 lost(format!("the page {problem}"));
@@ -171,7 +248,7 @@ impl LeafWalk {
             }
         } else if page.is_leaf() {
             self.right_sibling = page.next();
-            return Some((number, image));
+            return Some((number, LeafImage::Verified(image)));
         } else if self.stack.len() >= MAX_DEPTH {
             lost(format!("the tree is deeper than {MAX_DEPTH} levels"));
         } else {

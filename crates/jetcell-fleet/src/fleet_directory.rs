@@ -152,7 +152,7 @@ impl FleetDirectory {
         }
         replace_output(&self.directory.join("report.html"), html(&fleet))?;
         // This file is written last, so its existence means that the directory is complete.
-        replace_output(&self.directory.join("fleet.json"), fleet.to_json())?;
+        replace_output(&self.directory.join("fleet.json"), jetcell_input::json_pretty(&fleet)?)?;
         fs::remove_file(self.state_file())?;
         Ok(fleet)
     }

@@ -30,8 +30,8 @@ mod test_run;
 pub use config::FleetConfig;
 pub use coordinate::{CoordinatorBackend, coordinate};
 pub use coordinator::{
-    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, FleetRefusal, LostHost,
-    MessageCounts, ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
+    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, FleetRefusal, HostActivity,
+    LostHost, MessageCounts, ResumeError, SavedMember, StopReason, StorageOutcome, StoreResultError,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};
 pub use fleet_directory::{FleetDirectory, FleetStateError};

@@ -25,6 +25,16 @@ pub fn at_exit(action: impl Fn() + Send + 'static) {
     AT_EXIT.lock().push(Box::new(action));
 }
 
+/// Returns a cancellation for [`cancel_on_signals`].
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn cancelled_by_signals() -> Result<Cancellation, InterruptError> {
+    let cancellation = Cancellation::default();
+    cancel_on_signals(&cancellation)?;
+    Ok(cancellation)
+}
+
 /// Makes the first signal cancel the work, and the second one end the process.
 ///
 /// # Errors

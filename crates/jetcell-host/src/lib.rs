@@ -33,7 +33,7 @@ pub use event_lines::{EVENT_FILE, EventLines};
 #[cfg(feature = "evidence")]
 pub use evidence::{BuildInfo, Evidence};
 #[cfg(feature = "interrupt")]
-pub use interrupt::{Interrupt, InterruptError, at_exit, cancel_on_signals};
+pub use interrupt::{Interrupt, InterruptError, at_exit, cancel_on_signals, cancelled_by_signals};
 #[cfg(feature = "listen")]
 pub use listener::StoppableListener;
 pub use memory_limit::{MemoryLimit, memory_limit};

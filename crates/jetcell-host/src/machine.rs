@@ -39,6 +39,28 @@ pub struct DirectoryStorage {
     pub mount: Option<Mount>,
     /// The block device of the mount, if it has one.
     pub device: Option<BlockDevice>,
+    /// The array that stores the files of the directory. `mount` and `device` are then `None`, because the
+    /// machine's file system under the directory does not store the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayStorage>,
+}
+
+/// A Jetcell array that stores the files of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayStorage {
+    /// Directory of the array.
+    #[serde(serialize_with = "jetcell_input::serialize_path")]
+    pub array: PathBuf,
+    /// RAID level, such as `raid6`.
+    pub level: String,
+    /// Members of the array's slots.
+    #[serde(serialize_with = "jetcell_input::serialize_paths")]
+    pub members: Vec<PathBuf>,
+    /// Name of the LUN that stores the files, or `None` if the whole array does.
+    pub lun: Option<String>,
+    /// Description of the drives that the members simulate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_drive: Option<String>,
 }
 
 /// A mounted file system.
@@ -100,6 +122,23 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Names the arrays that store the files of directories. Each array comes with its directory in the test.
+    pub fn set_arrays(&mut self, arrays: &[(PathBuf, ArrayStorage)]) {
+        for storage in &mut self.storage {
+            let found = arrays.iter().find(|(directory, _)| storage.directory.starts_with(directory));
+            if let Some((_, array)) = found {
+                (storage.mount, storage.device, storage.array) = (None, None, Some(array.clone()));
+            }
+        }
+    }
+
+    /// Returns true if the files of a directory are stored on an array.
+    pub fn is_on_array(&self, directory: &Path) -> bool {
+        self.storage.iter().any(|storage| storage.directory == directory && storage.array.is_some())
+    }
+}
+
 impl DirectoryStorage {
     /// Examines the storage under a directory, a file or a block device.
     pub fn examine(directory: &Path) -> DirectoryStorage {
@@ -108,7 +147,8 @@ impl DirectoryStorage {
         };
         let device =
             fs::metadata(directory).ok().and_then(|metadata| BlockDevice::from_number(number(metadata)));
-        DirectoryStorage { directory: directory.to_path_buf(), mount: Mount::containing(directory), device }
+        let mount = Mount::containing(directory);
+        DirectoryStorage { directory: directory.to_path_buf(), mount, device, array: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Paths in JSON.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -25,6 +26,14 @@ pub fn json_paths<'p, P: AsRef<Path> + ?Sized + 'p>(
     paths: impl IntoIterator<Item = &'p P>,
 ) -> Vec<JsonPath<'p>> {
     paths.into_iter().map(json_path).collect()
+}
+
+/// Serializes a value as the text that it displays.
+///
+/// # Errors
+/// The error of the serializer.
+pub fn serialize_display<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// Serializes a path like [`json_path`].

@@ -34,7 +34,8 @@ pub use advice::with_advice;
 pub use bounded_list::{bounded_list, bounded_map};
 pub use columns::{Align, columns, cut, pad};
 pub use json_path::{
-    JsonPath, json_path, json_paths, serialize_optional_path, serialize_path, serialize_paths,
+    JsonPath, json_path, json_paths, serialize_display, serialize_optional_path, serialize_path,
+    serialize_paths,
 };
 #[cfg(feature = "toml")]
 pub use nearest::nearest;

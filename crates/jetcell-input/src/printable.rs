@@ -39,12 +39,12 @@ pub fn json_line(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String
     serde_json::to_string(value).map(|text| printable_json(&text).into_owned())
 }
 
-/// Returns a value as JSON on multiple lines, prepared with [`printable_json`].
+/// Returns a value as JSON on multiple lines with a line end, prepared with [`printable_json`].
 ///
 /// # Errors
 /// The value cannot be serialized, for example because a key is not a string.
 pub fn json_pretty(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value).map(|text| printable_json(&text).into_owned())
+    serde_json::to_string_pretty(value).map(|text| printable_json(&text).into_owned() + "\n")
 }
 
 /// A value whose text is passed through [`printable`] when formatted, which prevents names from forging output lines.

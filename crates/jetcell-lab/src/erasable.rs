@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jetcell_host::machine::Mount;
+use jetcell_vfs::{RealOptions, RealVfs};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::raw_content::describe_raw_content;
 use crate::system::System;
 
 /// A block device that nothing else uses, opened exclusively by this process.
@@ -96,8 +98,8 @@ impl EraseError {
 }
 
 impl ErasableDevice {
-    /// Claims a device for exclusive use. Nothing is written. With `force`, signatures of unused file systems,
-    /// partitions, and array members are ignored.
+    /// Claims a device for exclusive use. Nothing is written. With `force`, unused file systems, partitions,
+    /// array members, write logs and ESE files are ignored.
     ///
     /// # Errors
     /// Returns an error if the device must not be erased or cannot be erased.
@@ -118,7 +120,7 @@ impl ErasableDevice {
             }
             other => unusable(other.into()),
         })?;
-        if !force && let Some(found) = signatures(&device, system) {
+        if !force && let Some(found) = raw_content(&device).or_else(|| signatures(&device, system)) {
             return Err(EraseError::HasContent { path: path.into(), found });
         }
         Ok(ErasableDevice { path: device, claim })
@@ -214,6 +216,13 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
     let mut all: Vec<PathBuf> = below.flat_map(|slave| disks_below(&slave, system, layer + 1)).collect();
     all.push(disk);
     all
+}
+
+/// Returns a description of content that `wipefs` does not know, or a message if the device cannot be examined.
+fn raw_content(device: &Path) -> Option<String> {
+    RealVfs::new(RealOptions::default())
+        .and_then(|vfs| describe_raw_content(&vfs, device))
+        .unwrap_or_else(|error| Some(format!("unrecognized data ({error})")))
 }
 
 /// Returns the signatures on a device, as reported by `wipefs` in read-only mode, or a message that describes the

@@ -13,6 +13,7 @@ pub mod drives;
 mod erasable;
 pub mod filesystems;
 pub mod fragmentation;
+mod raw_content;
 mod system;
 
 pub use disks::shared_disk;

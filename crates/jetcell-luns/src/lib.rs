@@ -17,6 +17,6 @@ mod volume;
 
 pub use luns::{
     CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus,
-    WriteLogOptions, check_lun_name,
+    WriteLogOptions, check_lun_name, has_write_log,
 };
 pub use volume::{HostWriteCounters, Volume};

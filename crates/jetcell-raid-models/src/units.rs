@@ -132,11 +132,6 @@ impl AnnualFailure {
 }
 
 impl ErrorsPerByte {
-    /// Returns the number of errors per bit read.
-    pub fn per_bit(self) -> f64 {
-        self.0 / 8.0
-    }
-
     /// Returns the rate of latent defects for a drive that reads at `rate`.
     pub fn defect_rate_at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
         PerHour::new(self.0 * rate.0 * 3600.0)

@@ -87,7 +87,20 @@ impl AdviceEvidence<'_> {
                  figures are not meaningful until the fault is repaired"
                     .into()
             }
-            RuleKind::WrongRecords | RuleKind::BadPagesInScan | RuleKind::BadPagesAfterTest => {
+            RuleKind::CorrectedBits => {
+                "the device, its connection or the memory of the machine returned wrong data, which checksums \
+                 corrected; one bit more in a page is a damaged page: replace the part that causes this"
+                    .into()
+            }
+            RuleKind::LostWrites => {
+                "writes were acknowledged and did not reach the device, and the kernel log does not show this: \
+                 check write caches and firmware, and restore the database from a backup"
+                    .into()
+            }
+            RuleKind::WrongChecksums
+            | RuleKind::WrongRecords
+            | RuleKind::BadPagesInScan
+            | RuleKind::BadPagesAfterTest => {
                 "the data read differs from the data written: keep the files, examine the pages with `jetcell \
                  check`, check the kernel log for device errors, and test the memory of the machine"
                     .into()
@@ -264,13 +277,19 @@ mod tests {
 
     #[test]
     fn every_verdict_rule_has_a_sentence() {
-        use jetcell_workload::measurement::{FileVerification, Measurement, VerificationResult};
+        use jetcell_workload::measurement::{
+            DamageCount, FileVerification, Measurement, PageDamageCounts, VerificationResult,
+        };
         use jetcell_workload::result::{InstanceRow, VerdictEvidence as Given, judge};
         let file = FileVerification { bad: 1, ..FileVerification::default() };
         let verification = VerificationResult { files: vec![file], seconds: 1.0 };
         let doubts = ["it was short".to_string()];
+        let found = DamageCount { count: 1, first: String::new() };
+        let damage =
+            PageDamageCounts { corrected: found.clone(), wrong_checksums: found.clone(), lost_writes: found };
         let given = Given {
             io_errors: 1,
+            damage,
             verification: Some(&verification),
             doubts: Some(&doubts),
             ..Given::default()

@@ -69,7 +69,7 @@ mod tests {
         let directories = ["contiguous", "scattered"].map(|name| TestedDirectory {
             name: name.into(),
             directory: name.into(),
-            storage: DirectoryStorage { directory: name.into(), mount: None, device: None },
+            storage: DirectoryStorage { directory: name.into(), mount: None, device: None, array: None },
             file_bytes: 1,
             allocated_bytes: 1,
             made: None,

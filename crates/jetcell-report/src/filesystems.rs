@@ -240,7 +240,7 @@ mod tests {
         let directory = |name: &String| TestedDirectory {
             name: name.clone(),
             directory: name.into(),
-            storage: DirectoryStorage { directory: name.into(), mount: None, device: None },
+            storage: DirectoryStorage { directory: name.into(), mount: None, device: None, array: None },
             file_bytes: 186 << 30,
             allocated_bytes: 186 << 30,
             made: None,

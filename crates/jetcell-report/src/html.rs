@@ -48,7 +48,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
                 }
             }
             @for one in &tables::all(result, samples) { (table(one)) }
-            (configuration(&result.configuration))
+            (configuration(&result.repeatable_profile()))
         },
     )
 }

@@ -31,9 +31,9 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
     }
     tables::all(result, samples).iter().for_each(|one| out += &table(one));
     out += "## Configuration\n\nThis file, given with `--config`, repeats the run.\n\n";
-    indented(&result.configuration.to_toml(), &mut out);
+    indented(&result.repeatable_profile().to_toml(), &mut out);
     out += "\nThis command also repeats the run.\n\n";
-    indented(&result.configuration.to_command_line(), &mut out);
+    indented(&result.repeatable_profile().to_command_line(), &mut out);
     out
 }
 

@@ -108,11 +108,6 @@ impl IoCount {
             latencies,
         }
     }
-
-    /// Returns the mean latency in microseconds, or zero if there were no operations.
-    pub fn mean_us(&self) -> f64 {
-        if self.operations == 0 { 0.0 } else { self.latency_us as f64 / self.operations as f64 }
-    }
 }
 
 /// Shared empty count. Combinations of reason and operation that never occur are not stored, because a histogram uses
@@ -403,7 +398,7 @@ mod tests {
         assert_eq!(count(&after, IoReason::LogWrite, IoOperation::Sync), (1, 0, 0, 0));
         assert_eq!(count(&after, IoReason::DatabaseExtend, IoOperation::Grow), (1, 16384, 0, 0));
         let reads = delta.total(&[IoReason::DatabaseRead, IoReason::Preread], IoOperation::Read);
-        assert_eq!((reads.operations, reads.mean_us(), reads.latencies.len()), (2, 3_500.0, 2));
+        assert_eq!((reads.operations, reads.latency_us, reads.latencies.len()), (2, 7_000, 2));
         let max = reads.latencies.max();
         assert!(reads.latencies.equivalent(max, 7_000), "{max}");
         assert_eq!(delta.errors(), 1);

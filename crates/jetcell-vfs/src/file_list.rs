@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{is_unfinished, with_path};
 
@@ -31,4 +31,25 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     files.sort();
     files.dedup();
     Ok(files)
+}
+
+/// Returns the files below a directory in name order, except unfinished ones. `failed` receives the errors of
+/// directories that cannot be read. Links to directories are not followed, because they may form a loop.
+pub fn files_below(directory: &Path, failed: &mut dyn FnMut(&Path, io::Error)) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.unwrap_or_else(|error| {
+        failed(directory, error);
+        Vec::new()
+    });
+    entries.sort_by_key(fs::DirEntry::file_name);
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files.extend(files_below(&path, failed)),
+            _ if path.is_file() && !is_unfinished(&path) => files.push(path),
+            _ => {}
+        }
+    }
+    files
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ese_engine::EventSink;
 use ese_format::header::DatabaseHeader;
 use jetcell_host::Cancellation;
+use jetcell_host::machine::ArrayStorage;
 use jetcell_vfs::Vfs;
 
 use crate::error::Error;
@@ -107,6 +108,11 @@ pub trait StorageEngine: Send + Sync {
     /// on the machine's own file system.
     fn array_of(&self, _path: &Path) -> Option<PathBuf> {
         None
+    }
+
+    /// Returns the arrays that store databases and logs, each with its directory in the test.
+    fn array_storage(&self) -> &[(PathBuf, ArrayStorage)] {
+        &[]
     }
 
     /// Examines an existing database without changing it.

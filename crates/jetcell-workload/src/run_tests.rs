@@ -124,7 +124,8 @@ fn a_run_executes_all_phases_and_passes() {
     result.write(&path).unwrap();
     let read: RunResult = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(read.verdict, result.verdict);
-    let json: serde_json::Value = serde_json::from_str(&result.to_json()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&jetcell_input::json_pretty(&result).unwrap()).unwrap();
     for key in
         "schema_version verdict rules achieved_transactional_iops instances latency configuration machine"
             .split(' ')
@@ -153,7 +154,7 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
     assert!(recovery.seconds_per_log() > 0.0 && recovery.records_per_second() > 0.0);
     assert_eq!(recovery.samples.last().unwrap().logs.len(), 2);
     assert!(result.rules.iter().all(|rule| !rule.name.contains("latency")), "{:?}", result.rules);
-    let read: RunResult = serde_json::from_str(&result.to_json()).unwrap();
+    let read: RunResult = serde_json::from_str(&jetcell_input::json_pretty(&result).unwrap()).unwrap();
     assert_eq!(read.recovery.unwrap().fewest_logs().unwrap().logs, recovery.fewest_logs().unwrap().logs);
 
     // A stop during the replay leaves a result in which the logs are not judged.
@@ -230,7 +231,7 @@ fn interim_results_are_stored_during_the_run() {
     let path = dir.path().join("out/result.json");
     result.write(&path).unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), result.to_json());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), jetcell_input::json_pretty(&result).unwrap());
 }
 
 #[test]
@@ -491,7 +492,7 @@ fn a_search_measures_the_found_rate() {
     let done = result.operations.per_second / sustained;
     assert!((done - 1.0).abs() < 0.1, "{done}");
     assert!(result.configuration.find_max && result.configuration.rate.is_none());
-    let json: RunResult = serde_json::from_str(&result.to_json()).unwrap();
+    let json: RunResult = serde_json::from_str(&jetcell_input::json_pretty(&result).unwrap()).unwrap();
     let read = json.analysis.saturation.unwrap();
     assert_eq!((read.sustained_rate, read.steps.len()), (Some(sustained), saturation.steps.len()));
 }

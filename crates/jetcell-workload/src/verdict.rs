@@ -139,6 +139,9 @@ rule_kinds! {
     CopiesFailed: "Copies that could not follow", None;
     BadPagesInScan: "Bad pages seen by the checksum scan", None;
     BadPagesAfterTest: "Bad pages and log segments", None;
+    CorrectedBits: "Pages with corrected bits", None;
+    WrongChecksums: "Pages and logs with a wrong checksum", None;
+    LostWrites: "Lost writes", None;
     MeasuredEnough: "Measured enough (doubts)", None;
     HostsLost: "Hosts that were lost", None;
     HostsWithoutResult: "Hosts without a result", None;

@@ -2,99 +2,32 @@
 
 use std::borrow::Cow;
 
-use jetcell_backup::{BackupError, RecoveryError};
-use jetcell_copies::CopyError;
-use jetcell_workload::maintenance::{DatabaseFailure, MaintenanceError};
-
 use crate::outcome::Advise;
 
-impl Advise for ese_engine::Error {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        Some(Cow::Borrowed(match self {
-            ese_engine::Error::LogsMissing { .. } => "restore them, or use an older copy of the database",
-            ese_engine::Error::LogMissing { .. } | ese_engine::Error::CommittedLogsMissing { .. } => {
-                "restore the missing logs"
-            }
-            error => return error.advice(),
-        }))
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.jet_error()
-    }
-}
-
-impl Advise for BackupError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        match self {
-            BackupError::Engine(error) => Advise::advice(error),
-            error => error.advice(),
-        }
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.jet_error()
-    }
-}
-
-impl Advise for RecoveryError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        match self {
-            RecoveryError::Engine(error @ ese_engine::Error::LogsMissing { .. }) => Advise::advice(error),
-            error => error.advice(),
-        }
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.jet_error()
-    }
-}
-
-impl Advise for MaintenanceError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        match self {
-            MaintenanceError::Engine(error) => Advise::advice(error),
-            MaintenanceError::Copy(error) => Advise::advice(error),
-            MaintenanceError::Instance(error) => Advise::advice(error),
-            error => error.advice().map(Cow::Borrowed),
-        }
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.jet_error()
-    }
-}
-
-impl Advise for DatabaseFailure {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        self.engine_error().and_then(Advise::advice)
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.engine_error().and_then(Advise::jet_code)
-    }
-}
-
-impl Advise for CopyError {
-    fn advice(&self) -> Option<Cow<'static, str>> {
-        match self {
-            CopyError::Engine(error) => Advise::advice(error),
-            // Copies use backups only for seeding.
-            CopyError::Backup(BackupError::Stopped) => {
-                Some("the copied data is retained, and the same command continues the seeding".into())
-            }
-            CopyError::Backup(error) => Advise::advice(error),
-            error => error.advice(),
-        }
-    }
-
-    fn jet_code(&self) -> Option<(i32, &'static str)> {
-        self.jet_error()
-    }
-}
-
-/// Implements [`Advise`] for errors that have a method `advice`.
+/// Implements [`Advise`] for errors that have a method `advice`, or also `jet_error`, or that contain an engine error.
 macro_rules! advised {
+    (coded: $($error:ty),* $(,)?) => {
+        $(impl Advise for $error {
+            fn advice(&self) -> Option<Cow<'static, str>> {
+                self.advice()
+            }
+
+            fn jet_code(&self) -> Option<(i32, &'static str)> {
+                self.jet_error()
+            }
+        })*
+    };
+    (engine: $error:ty) => {
+        impl Advise for $error {
+            fn advice(&self) -> Option<Cow<'static, str>> {
+                self.engine_error().and_then(Advise::advice)
+            }
+
+            fn jet_code(&self) -> Option<(i32, &'static str)> {
+                self.engine_error().and_then(Advise::jet_code)
+            }
+        }
+    };
     ($($error:ty),* $(,)?) => {
         $(impl Advise for $error {
             fn advice(&self) -> Option<Cow<'static, str>> {
@@ -105,6 +38,14 @@ macro_rules! advised {
     };
 }
 
+advised!(
+    coded: ese_engine::Error,
+    jetcell_backup::BackupError,
+    jetcell_backup::RecoveryError,
+    jetcell_copies::CopyError,
+    jetcell_workload::maintenance::MaintenanceError,
+);
+advised!(engine: jetcell_workload::maintenance::DatabaseFailure);
 advised!(
     jetcell_dump::DumpError,
     jetcell_export::ExportError,
@@ -156,15 +97,7 @@ mod lab {
         jetcell_lab::fragmentation::FileMapError,
     );
 
-    impl Advise for jetcell_durability::WriteError {
-        fn advice(&self) -> Option<Cow<'static, str>> {
-            self.engine_error().and_then(Advise::advice)
-        }
-
-        fn jet_code(&self) -> Option<(i32, &'static str)> {
-            self.engine_error().and_then(Advise::jet_code)
-        }
-    }
+    advised!(engine: jetcell_durability::WriteError);
     impl Advise for jetcell_lab::SystemError {}
     impl Advise for jetcell_lab::filesystems::MakeError {}
 }

@@ -7,7 +7,7 @@ use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines
 use jetcell_report::{StyledText, fold};
 
 use crate::colour::with_escape_sequences;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 pub use crate::terminal::{print_note, width};
 
 /// Prints text to standard output. Control characters in the text are escaped.
@@ -57,6 +57,17 @@ pub fn print_result<J: Display, T: Into<StyledText>>(
         text += line_end(text.as_str());
         print_wrapped(text);
     }
+}
+
+/// Prints a result like [`print_result`]. Fails if the result cannot be serialized as JSON.
+pub fn print_serialized<T: Into<StyledText>>(
+    is_json: bool,
+    json: impl FnOnce() -> serde_json::Result<String>,
+    text: impl FnOnce() -> T,
+) -> CommandResult<()> {
+    let json = is_json.then(json).transpose()?.unwrap_or_default();
+    print_result(is_json, || json, text);
+    Ok(())
 }
 
 /// Prints text that was generated entirely by this program, and may therefore include escape sequences.

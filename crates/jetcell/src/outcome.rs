@@ -25,6 +25,13 @@ pub enum CommandOutcome {
     PipeClosed = 141,
 }
 
+impl CommandOutcome {
+    /// Returns [`CommandOutcome::Good`], or [`CommandOutcome::Findings`] if `is_good` is false.
+    pub fn good_if(is_good: bool) -> CommandOutcome {
+        if is_good { CommandOutcome::Good } else { CommandOutcome::Findings }
+    }
+}
+
 impl From<CommandOutcome> for ExitCode {
     fn from(outcome: CommandOutcome) -> ExitCode {
         ExitCode::from(outcome as u8)

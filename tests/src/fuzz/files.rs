@@ -10,7 +10,9 @@ use ese_check::{CheckOptions, EseFileKind, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
 use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeSelector};
-use jetcell_export::{ExportDestination, ExportOptions, ROW_LIMIT, RenderingOptions, Selection};
+use jetcell_export::{
+    AdditionalRows, ExportDestination, ExportOptions, ROW_LIMIT, RenderingOptions, Selection,
+};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -61,7 +63,7 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
         selection: Selection::default(),
         format,
         destination,
-        deleted: true,
+        additional: AdditionalRows { deleted: true, carved: true, damaged: true },
         force: true,
         row_limit,
         rendering: RenderingOptions::default(),

@@ -320,7 +320,7 @@ impl EngineSimulation {
             let report = check_database(&*self.disk.files(), &self.db_path(number), &CheckOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
             let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-            assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
+            assert!(report.clean, "{}, {what}: database {number} is {:?}", self.context, report.state);
             assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
             self.tally.levels =
                 self.tally.levels.max(deep::levels(&*self.disk.files(), &self.db_path(number)));

@@ -99,7 +99,16 @@ const ARROWS: [(&str, &[&str], &[&str]); 30] = [
     ),
     (
         "jetcell-lab",
-        &["jetcell-host", "jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-power"],
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "ese-format",
+            "jetcell-vfs",
+            "jetcell-array",
+            "jetcell-luns",
+            "jetcell-workload",
+            "jetcell-power",
+        ],
         &["testkit"],
     ),
     (

@@ -8,7 +8,7 @@ use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::files::recognized_file::RecognizedFile;
-use crate::files::report::FileReport;
+use crate::files::report::{FileReport, FileState};
 use crate::findings::Findings;
 use crate::findings::finding::{FindingKind, Severity};
 
@@ -22,7 +22,7 @@ pub(crate) fn check_flush_map(
     match FlushMapHeader::decode(&source.start) {
         Ok(header) => {
             let clean = header.flags & FlushMapHeader::CLEAN != 0;
-            report.state = Some(if clean { "clean" } else { "dirty" }.to_owned());
+            report.state = Some(if clean { FileState::CleanFlushMap } else { FileState::DirtyFlushMap });
             let (major, update, minor) =
                 (header.version_major, header.version_update, header.version_update_minor);
             report.version = Some(format!("{major}.{update}.{minor}"));

@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ese_format::checksum::SEGMENT_LEN;
-use ese_format::header::DatabaseHeader;
+use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
-use ese_format::log::log_directories;
+use ese_format::log::{has_log_extension, log_directories};
 use ese_format::{Generation, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, parent_directory};
 
@@ -23,7 +23,6 @@ use crate::findings::finding::{FindingKind, Severity};
 const MAX_LISTED_MISSING_LOGS: usize = 100;
 /// Maximum number of foreign logs to name.
 const MAX_NAMED_FOREIGN_LOGS: usize = 3;
-const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
 
 /// A log whose header can be read.
 struct FoundLog {
@@ -120,7 +119,7 @@ impl FileSet<'_> {
             }
         }
         let is_new = |path: &PathBuf| {
-            is_named_as_log(path)
+            has_log_extension(path)
                 && !is_recycled(path)
                 && path.file_name().is_some_and(|name| !known.contains(name))
         };
@@ -145,23 +144,27 @@ impl FileSet<'_> {
             Some(header.log_signature.to_bytes())
         };
         let files = self.vfs.list(directory).unwrap_or_default();
-        files.into_iter().filter(|path| !is_named_as_log(path)).filter_map(signature).collect()
+        files.into_iter().filter(|path| !has_log_extension(path)).filter_map(signature).collect()
     }
 }
 
 /// Reports the logs that a dirty database needs for recovery.
-pub(super) fn report_dirty(path: &Path, state: &str, needs: &RequiredLogs, findings: &mut Findings) {
+pub(super) fn report_dirty(path: &Path, state: DatabaseState, needs: &RequiredLogs, findings: &mut Findings) {
     let recovery = needs.recovery(path);
     let what = match (needs.first, needs.complete) {
         (0, _) => format!(
-            "the database is in state {state}, but its header does not name the required logs; recovery \
+            "the database is in state {state:?}, but its header does not name the required logs; recovery \
              must start at the checkpoint or the oldest log; next: {recovery}"
         ),
         (_, true) => {
-            format!("the database is in state {state} and needs {needs}; no log is missing; next: {recovery}")
+            format!(
+                "the database is in state {state:?} and needs {needs}; no log is missing; next: {recovery}"
+            )
         }
         (_, false) => {
-            format!("the database is in state {state} and needs {needs}; provide the logs; then: {recovery}")
+            format!(
+                "the database is in state {state:?} and needs {needs}; provide the logs; then: {recovery}"
+            )
         }
     };
     findings.add_at_offset(Severity::Info, FindingKind::DirtyDatabase, 52, what);
@@ -176,9 +179,4 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &RequiredLogs, findi
     let why = if needs.stream_is_here { "" } else { "; no log of its stream was found" };
     let what = format!("of the logs that the database needs, {which} missing or damaged{why}");
     findings.add_at_offset(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
-}
-
-fn is_named_as_log(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    LOG_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension))
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::LogPosition;
 use ese_format::checksum::SEGMENT_LEN;
+use ese_format::log::has_log_extension;
 use ese_format::log::header::{LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use jetcell_host::Cancellation;
@@ -130,9 +131,8 @@ pub fn check_logs(
 }
 
 fn is_log(path: &Path, base: &str) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.strip_prefix(base));
-    matches!(extension.to_ascii_lowercase().as_str(), "log" | "jtx")
+    has_log_extension(path)
         && number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 

@@ -24,7 +24,7 @@ use crate::files::checkpoint::check_checkpoint;
 use crate::files::flush_map::check_flush_map;
 use crate::files::logs::{CheckedLog, check_log, check_successor};
 use crate::files::recognized_file::RecognizedFile;
-use crate::files::report::{CheckOutcome, FileReport, PageStateCounts};
+use crate::files::report::{CheckOutcome, FileReport, FileState, PageStateCounts};
 use crate::findings::Findings;
 use crate::findings::finding::{FindingKind, Severity};
 use crate::options::CheckOptions;
@@ -225,7 +225,8 @@ impl FileSet<'_> {
             }
         };
         let mut report = FileReport::new(path, EseFileKind::Database);
-        report.state = Some(if checked.temporary { "Temporary".to_owned() } else { checked.state });
+        let state = if checked.temporary { FileState::Temporary } else { FileState::Database(checked.state) };
+        report.state = Some(state);
         report.page_size = Some(checked.page_size);
         report.version =
             Some(format!("{:#x},{:#x},{:#x}", header.version, header.update, header.update_minor));
@@ -240,7 +241,7 @@ impl FileSet<'_> {
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
         if !checked.clean && !checked.temporary {
             let needs = self.required_logs(path, &header);
-            report_dirty(path, report.state.as_deref().unwrap_or_default(), &needs, &mut findings);
+            report_dirty(path, checked.state, &needs, &mut findings);
             report.needs_logs = Some(needs);
         }
         self.report_foreign_logs(path, header.log_signature, &mut findings);
@@ -254,12 +255,12 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     let mut report = FileReport::new(&summary.path, EseFileKind::Log);
     let counts = summary.segments;
     let state = match (summary.torn, log.sound, u64::from(summary.valid_segments) + 1 >= counts.total) {
-        (true, ..) => "torn",
-        (_, false, _) => "damaged",
-        (_, _, true) => "full",
-        _ => "open",
+        (true, ..) => FileState::TornLog,
+        (_, false, _) => FileState::DamagedLog,
+        (_, _, true) => FileState::FullLog,
+        _ => FileState::OpenLog,
     };
-    report.state = Some(state.to_owned());
+    report.state = Some(state);
     let page_size = u32::from(header.database_page_size);
     report.page_size = Some(if page_size == 0 { 4096 } else { page_size });
     let (major, minor) = (header.version_major, header.version_minor);

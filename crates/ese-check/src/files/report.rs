@@ -1,9 +1,11 @@
 //! Result of checking one file of any format, in a form suitable for programs.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ese_format::header::DatabaseState;
 use ese_format::recognise::EseFileKind;
 use ese_format::{PageNumber, RecoverCommand};
 use jetcell_vfs::parent_directory;
@@ -27,6 +29,46 @@ pub enum CheckOutcome {
     Unreadable,
 }
 
+/// State of a checked file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileState {
+    /// State that the header of a database contains.
+    Database(DatabaseState),
+    /// Temporary database.
+    Temporary,
+    /// Flush map that was closed cleanly.
+    CleanFlushMap,
+    /// Flush map that was not closed cleanly.
+    DirtyFlushMap,
+    /// Log that ends with a torn write.
+    TornLog,
+    /// Log with damage.
+    DamagedLog,
+    /// Log without free segments.
+    FullLog,
+    /// Log with free segments.
+    OpenLog,
+}
+
+impl fmt::Display for FileState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileState::Database(state) => return write!(f, "{state:?}"),
+            FileState::Temporary => "Temporary",
+            FileState::CleanFlushMap => "clean",
+            FileState::DirtyFlushMap => "dirty",
+            FileState::TornLog => "torn",
+            FileState::DamagedLog => "damaged",
+            FileState::FullLog => "full",
+            FileState::OpenLog => "open",
+        })
+    }
+}
+
+fn state_text<S: Serializer>(state: &Option<FileState>, serializer: S) -> Result<S::Ok, S::Error> {
+    state.map(|state| state.to_string()).serialize(serializer)
+}
+
 /// Report on one checked file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
@@ -36,8 +78,9 @@ pub struct FileReport {
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
     pub format: EseFileKind,
-    /// State of the file, such as `DirtyShutdown`.
-    pub state: Option<String>,
+    /// State of the file.
+    #[serde(serialize_with = "state_text")]
+    pub state: Option<FileState>,
     /// Page size in bytes of the database or, for a log, of the databases to which it belongs.
     pub page_size: Option<u32>,
     /// Format version from the header.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_format::checksum::{PageIntegrity, header_checksum};
+use ese_format::checksum::{PageIntegrity, header_checksum, u32_at};
 use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYPE_DATABASE, HeaderCopies};
 use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
@@ -204,7 +204,7 @@ impl ReadableDatabase {
     }
 
     /// Returns the number of whole pages from `page` on that are in a hole of the file. They read as zeros.
-    pub(crate) fn hole_at(&self, page: PageNumber) -> u32 {
+    pub fn hole_at(&self, page: PageNumber) -> u32 {
         let offset = self.page_size.offset_of(page);
         let data = self.file.next_data(offset).unwrap_or(offset);
         u32::try_from(data.saturating_sub(offset) / self.page_size.bytes() as u64).unwrap_or(u32::MAX)
@@ -231,9 +231,9 @@ fn convert_temporary_headers(start: &mut [u8]) -> bool {
         let Some(copy) = start.get_mut(at..) else { break };
         let size = DatabaseHeader::stored_page_size(copy).map_or(0, PageSize::bytes);
         let Some(page) = copy.get_mut(..size) else { continue };
-        let is_temporary = read_u32(page, 4) == Some(DATABASE_MAGIC)
-            && read_u32(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)
-            && read_u32(page, 0) == Some(header_checksum(page));
+        let is_temporary = u32_at(page, 4) == Some(DATABASE_MAGIC)
+            && u32_at(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)
+            && u32_at(page, 0) == Some(header_checksum(page));
         if !is_temporary {
             continue;
         }
@@ -249,8 +249,4 @@ fn convert_temporary_headers(start: &mut [u8]) -> bool {
         }
     }
     found
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }

@@ -45,6 +45,33 @@ impl VerifiedPage {
     }
 }
 
+/// A page whose checksum is bad. Any of its contents may be wrong.
+pub struct DamagedPage {
+    buffer: IoBuffer,
+    start: usize,
+    size: PageSize,
+}
+
+impl DamagedPage {
+    /// Reads a page without verifying it, after [`PageCache::get`] returned [`PageProblem::Damaged`]. Returns `None` if
+    /// the page cannot be read.
+    pub fn read(database: &ReadableDatabase, page: PageNumber) -> Option<DamagedPage> {
+        if !database.contains_page(page) {
+            return None;
+        }
+        let (offset, len, start) = database.aligned_range(page, 1);
+        let mut buffer = IoBuffer::zeroed(len);
+        database.file.read_at(offset, &mut buffer, IoReason::Verify).ok()?;
+        Some(DamagedPage { buffer, start, size: database.page_size })
+    }
+
+    /// Returns a view of the page.
+    pub fn page(&self) -> Page<'_> {
+        let bytes = self.buffer.get(self.start..self.start + self.size.bytes()).unwrap_or_default();
+        Page::new(bytes, self.size)
+    }
+}
+
 /// Reason why a page cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageProblem {

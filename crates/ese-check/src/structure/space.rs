@@ -7,6 +7,8 @@
 //! Invariant: the amount of work is bounded by the number of pages and space-tree nodes, regardless of the ranges
 //! that extents claim.
 
+use std::ops::ControlFlow::{self, Break, Continue};
+
 use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber};
@@ -112,11 +114,23 @@ pub(crate) fn check_tree_space(
     let mut walker = TreeWalker { reader, findings, claims: Some((map, index)), newest, read_ahead: None };
     let space = read_space(&mut walker, &shape, &header);
     entry.incomplete |= space.incomplete;
-    for (page, extent) in space.owned {
-        claim_owned(findings, map, label, index, parent, page, extent);
+    for listed in space.owned {
+        claim_pages(findings, map, label, "owned", listed, |PageAllocation { owner, used }| {
+            if owner == Some(index) {
+                Break("is owned twice")
+            } else if owner == parent {
+                Continue(PageAllocation { owner: Some(index), used })
+            } else {
+                Break("does not come from the parent tree")
+            }
+        });
     }
-    for (page, extent) in space.available {
-        claim_available(findings, map, label, index, page, extent);
+    for listed in space.available {
+        claim_pages(findings, map, label, "available", listed, |PageAllocation { owner, used }| match used {
+            PageUse::None => Continue(PageAllocation { owner, used: PageUse::Available(index) }),
+            PageUse::Available(_) => Break("is listed twice"),
+            PageUse::Tree(_) => Break("is in use"),
+        });
     }
 }
 
@@ -194,71 +208,36 @@ pub(crate) fn available_extents(reader: &mut VerifiedPageReader<'_>, shape: &Tre
     available
 }
 
-fn describe(extent: Extent) -> String {
-    format!("extent {}..{}", extent.first(), extent.last)
-}
-
-fn claim_owned(
+/// Records the pages of an owned or available extent. `claim` returns the new allocation of a page, or what is wrong
+/// with the page.
+fn claim_pages(
     findings: &mut Findings,
     map: &mut PageMap,
     label: &str,
-    tree: TreeIndex,
-    parent: Option<TreeIndex>,
-    listed_on: PageNumber,
-    extent: Extent,
+    kind: &str,
+    (listed_on, extent): (PageNumber, Extent),
+    claim: impl Fn(PageAllocation) -> ControlFlow<&'static str, PageAllocation>,
 ) {
+    let shown = format!("{kind} extent {}..{}", extent.first(), extent.last);
     let mut offset = 0;
     while offset < extent.count {
         let page = extent.first().plus(offset);
         if !map.contains(page) {
-            let what = format!("owned {} extends beyond the database", describe(extent));
+            let what = format!("{shown} extends beyond the database");
             return findings.add_structural(FindingKind::SpaceOverlap, listed_on, label, what);
         }
         let (state, run) = map.run_at(page);
         let run = run.min(extent.count - offset);
         offset += run;
         // The owner of pages in a dropped block is unknown.
-        let Some(PageAllocation { owner, used }) = state else { continue };
-        if owner != parent || owner == Some(tree) {
-            let what = if owner == Some(tree) {
-                format!("page {page} of owned {} is owned twice", describe(extent))
-            } else {
-                format!("page {page} of owned {} does not come from the parent tree", describe(extent))
-            };
-            return findings.add_structural(FindingKind::SpaceOverlap, page, label, what);
-        }
-        map.set_run(page, run, PageAllocation { owner: Some(tree), used });
-    }
-}
-
-fn claim_available(
-    findings: &mut Findings,
-    map: &mut PageMap,
-    label: &str,
-    tree: TreeIndex,
-    listed_on: PageNumber,
-    extent: Extent,
-) {
-    let mut offset = 0;
-    while offset < extent.count {
-        let page = extent.first().plus(offset);
-        if !map.contains(page) {
-            let what = format!("available {} extends beyond the database", describe(extent));
-            return findings.add_structural(FindingKind::SpaceOverlap, listed_on, label, what);
-        }
-        let (state, run) = map.run_at(page);
-        let run = run.min(extent.count - offset);
-        offset += run;
-        let Some(PageAllocation { owner, used }) = state else { continue };
-        let what = match used {
-            PageUse::None => {
-                map.set_run(page, run, PageAllocation { owner, used: PageUse::Available(tree) });
-                continue;
+        match state.map(&claim) {
+            Some(Continue(state)) => map.set_run(page, run, state),
+            Some(Break(wrong)) => {
+                let what = format!("page {page} of {shown} {wrong}");
+                return findings.add_structural(FindingKind::SpaceOverlap, page, label, what);
             }
-            PageUse::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
-            PageUse::Tree(_) => format!("page {page} of available {} is in use", describe(extent)),
-        };
-        return findings.add_structural(FindingKind::SpaceOverlap, page, label, what);
+            None => {}
+        }
     }
 }
 

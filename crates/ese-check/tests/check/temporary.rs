@@ -1,6 +1,6 @@
 //! Tests of headers that only some databases have: those of temporary databases and of the oldest databases.
 
-use ese_check::{CheckOptions, CheckOutcome, FileReport, check_files};
+use ese_check::{CheckOptions, CheckOutcome, FileReport, FileState, check_files};
 use ese_format::checksum::header_checksum;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use testkit::samples;
@@ -41,7 +41,7 @@ fn a_temporary_database_is_complete_and_needs_no_recovery() {
         for structure in [false, true] {
             let report = check(bytes.clone(), structure);
             assert_eq!(report.outcome, CheckOutcome::Sound, "{:#?}", report.findings);
-            assert_eq!(report.state.as_deref(), Some("Temporary"));
+            assert_eq!(report.state, Some(FileState::Temporary));
             assert!(report.needs_logs.is_none(), "{:?}", report.needs_logs);
             let pages = report.pages.unwrap();
             assert!(pages.unchecked > 10 && pages.bad == 0, "{pages:?}");

@@ -303,6 +303,8 @@ impl Error {
             Error::DiskFull { advice: None, .. } => "free some space and retry",
             Error::ReadOnly(failure) => return failure.advice(),
             Error::Usage(error) => error.advice()?,
+            Error::LogsMissing { .. } => "restore them, or use an older copy of the database",
+            Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => "restore the missing logs",
             Error::Attachment { fault, .. } => match fault {
                 AttachmentErrorKind::NotFound => {
                     "restore the file, or move the logs away to start without it"

@@ -1,4 +1,4 @@
-//! Directories in which the logs of a database usually are.
+//! Directories in which the logs of a database usually are, and the extensions of logs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,12 @@ pub fn log_directories(database: &Path) -> Vec<PathBuf> {
     let instance = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
     let test = instance.and_then(|digits| digits.get(..3)).map(|number| own.join(format!("log{number}")));
     [own.to_path_buf(), own.join("Logs"), own.join("logs")].into_iter().chain(test).collect()
+}
+
+/// Returns true if a file has an extension of logs: `log` or `jtx`, in lower or upper case.
+pub fn has_log_extension(path: &Path) -> bool {
+    let is = |known: &str| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(known));
+    is("log") || is("jtx")
 }
 
 #[cfg(test)]

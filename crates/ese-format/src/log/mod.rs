@@ -7,4 +7,4 @@ pub mod record;
 pub mod scan;
 pub mod segment;
 
-pub use self::directories::log_directories;
+pub use self::directories::{has_log_extension, log_directories};

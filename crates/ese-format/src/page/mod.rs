@@ -31,7 +31,7 @@ pub use edit::{PageFull, PageMut};
 pub use flags::{NodeFlags, PageFlags};
 pub use logical_checksum::{fold_logical_checksum, fold_logical_checksum_to_16_bits, logical_checksum};
 pub use validate::{PageError, validate};
-pub use view::{Node, Page};
+pub use view::{Node, Page, UnusedRange};
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

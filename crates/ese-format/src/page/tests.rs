@@ -388,3 +388,30 @@ fn the_logical_checksum_covers_only_logged_content() {
         }
     }
 }
+
+#[test]
+fn unused_ranges_are_the_holes_and_the_free_area() {
+    for size in SIZES {
+        let mut bytes = vec![0; size.bytes()];
+        let mut page = leaf(&mut bytes, size);
+        for key in 1..=4u8 {
+            page.insert_node(usize::from(key) - 1, NodeFlags::empty(), &[key; 4], &[key; 10]).unwrap();
+        }
+        let lines: Vec<_> = (1..=4).map(|tag| page.as_page().line_range(tag).unwrap()).collect();
+        page.delete_node(1);
+        let view = page.as_page();
+        let free = UnusedRange { bytes: lines[3].end..size.bytes() - 4 * TAG_LEN, ends_at_line: false };
+        let hole = UnusedRange { bytes: lines[1].clone(), ends_at_line: true };
+        assert_eq!(view.unused_ranges(), [hole, free]);
+    }
+    let mut random = vec![0xA5; SIZES[0].bytes()];
+    for at in 20..40 {
+        random[at] = at as u8;
+        let page = Page::new(&random, SIZES[0]);
+        assert!(
+            page.unused_ranges()
+                .iter()
+                .all(|unused| { !unused.bytes.is_empty() && unused.bytes.end <= random.len() })
+        );
+    }
+}

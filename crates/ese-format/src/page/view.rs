@@ -54,6 +54,15 @@ impl Node<'_> {
     }
 }
 
+/// A range of a page that no line occupies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusedRange {
+    /// Position on the page.
+    pub bytes: Range<usize>,
+    /// True if a line follows the range. Otherwise, the tags follow it.
+    pub ends_at_line: bool,
+}
+
 /// Compares the concatenation of `parts` and `last` with `key`.
 #[inline]
 fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
@@ -173,6 +182,27 @@ impl<'a> Page<'a> {
         let end = len.saturating_sub(TAG_LEN * self.tag_count());
         let start = HEADER_LEN + self.data_start() + self.free_start();
         if start <= end { start..end } else { len..len }
+    }
+
+    /// Returns the ranges of the page that no line occupies, in order: the holes between lines, and the area between
+    /// the last line and the tags. They may contain the bytes of deleted and moved nodes.
+    pub fn unused_ranges(&self) -> Vec<UnusedRange> {
+        let end = (HEADER_LEN + self.body.len()).saturating_sub(TAG_LEN * self.tag_count());
+        let lines = (0..self.tag_count()).filter_map(|tag| self.line_range(tag));
+        let mut lines: Vec<Range<usize>> = lines.filter(|line| !line.is_empty()).collect();
+        lines.sort_unstable_by_key(|line| line.start);
+        let (mut unused, mut at) = (Vec::new(), HEADER_LEN + self.data_start());
+        for line in lines {
+            let stop = line.start.min(end);
+            if at < stop {
+                unused.push(UnusedRange { bytes: at..stop, ends_at_line: stop < end });
+            }
+            at = at.max(line.end);
+        }
+        if at < end {
+            unused.push(UnusedRange { bytes: at..end, ends_at_line: false });
+        }
+        unused
     }
 
     /// Returns the number of nodes.

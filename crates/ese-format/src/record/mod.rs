@@ -21,9 +21,12 @@ mod build;
 mod column;
 mod column_value;
 mod read;
+mod shape;
 mod tagged;
 mod value;
 
+#[cfg(test)]
+mod shape_tests;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +34,7 @@ pub use build::{RecordBuilder, record_limit};
 pub use column::{CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 pub use column_value::{ColumnValue, MultiValue};
 pub use read::Record;
+pub use shape::{RecordExtent, RecordShape};
 pub use value::{Value, ValueError};
 
 use thiserror::Error;

@@ -47,6 +47,15 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Returns the stored bytes of a tagged column, without its header byte, even if they are not a valid value.
+    /// Returns `None` for columns of other classes, and if the record does not store the column.
+    pub fn stored_bytes(&self, column: &Column) -> Option<&'a [u8]> {
+        match column.class() {
+            ColumnClass::Tagged => Some(self.tagged_area().ok()?.find(column).ok()??.payload),
+            ColumnClass::Fixed | ColumnClass::Variable => None,
+        }
+    }
+
     /// Returns what the record stores for `column`. Unlike [`Record::get`], returns the column's default for an
     /// absent value, or null if there is no default.
     pub fn get_or_default<'b>(&self, column: &'b Column) -> Result<ColumnValue<'b>, RecordError>
@@ -143,14 +152,14 @@ impl<'a> Record<'a> {
         usize::from(self.last_variable().number().saturating_sub(ColumnId::LAST_FIXED.number()))
     }
 
-    fn variable_end(&self, index: usize) -> Result<u16, RecordError> {
+    pub(super) fn variable_end(&self, index: usize) -> Result<u16, RecordError> {
         let at = self.end_of_fixed()? + 2 * index;
         let bytes = self.bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok());
         bytes.map(u16::from_le_bytes).ok_or(RecordError::Truncated("variable offsets"))
     }
 
     /// Returns all bytes after the offset array.
-    fn variable_data(&self) -> Result<&'a [u8], RecordError> {
+    pub(super) fn variable_data(&self) -> Result<&'a [u8], RecordError> {
         let start = self.end_of_fixed()? + 2 * self.variable_count();
         self.bytes.get(start..).ok_or(RecordError::Truncated("variable offsets"))
     }

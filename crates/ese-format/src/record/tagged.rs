@@ -76,6 +76,13 @@ impl<'a> TaggedArea<'a> {
         Ok(area)
     }
 
+    /// Returns the ids and the offsets in the area of all entries, or `None` if an entry is truncated.
+    pub fn positions(self) -> Option<Vec<(ColumnId, usize)>> {
+        let position =
+            |index| self.descriptor(index).ok().map(|(id, raw)| (entry_id(id, raw), self.offset(raw)));
+        (0..self.count).map(position).collect()
+    }
+
     fn descriptor(&self, index: usize) -> Result<(u16, u16), RecordError> {
         match self.bytes.get(index * ENTRY_LEN..(index + 1) * ENTRY_LEN) {
             Some(&[a, b, c, d]) => Ok((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]))),

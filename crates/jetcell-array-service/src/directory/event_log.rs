@@ -62,7 +62,7 @@ impl ArrayFiles {
     pub fn save_members(&mut self, status: &ArrayStatus) -> Result<()> {
         let members = member_paths(status);
         if members != self.directory.members {
-            self.directory.members = members;
+            self.directory.set_members(members);
             self.directory.save()?;
         }
         Ok(())

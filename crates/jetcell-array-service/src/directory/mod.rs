@@ -12,6 +12,7 @@
 
 mod claim;
 mod event_log;
+mod lost_files;
 mod state_file;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{is_locked, read_input, replace_output, sync_directory};
+use jetcell_array::{ArrayExamination, ArrayState, MemberState};
+use jetcell_vfs::{Vfs, is_locked, read_input, replace_output, sync_directory};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, StateFileFault};
@@ -14,6 +15,8 @@ pub(super) const STATE_FILE: &str = "array.toml";
 /// Maximum size of the file in bytes. An array has at most 32 slots with two members each, and 8 spares, so this
 /// program never writes a larger file.
 const MAX_STATE_BYTES: u64 = 1 << 20;
+/// Maximum number of former members that are remembered.
+const MAX_FORMER_MEMBERS: usize = 32;
 
 /// An array, identified by its directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +27,9 @@ pub struct ArrayDirectory {
     pub id: u128,
     /// Absolute paths of the members.
     pub members: Vec<PathBuf>,
+    /// Absolute paths of former members: they failed, were not found, or were replaced. If a member is missing, its
+    /// superblock is searched for under these paths too.
+    pub former: Vec<PathBuf>,
     /// Write log of the LUNs, if it is not in the directory.
     pub write_log: Option<PathBuf>,
     /// Drive model whose timing the members simulate, or `None` if the members are real drives.
@@ -40,6 +46,8 @@ pub fn is_array(directory: &Path) -> bool {
 struct StoredMembers {
     id: String,
     members: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former: Vec<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write_log: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,17 +68,55 @@ impl ArrayDirectory {
         let damaged = |fault| Error::DamagedStateFile { path: file.clone(), fault };
         let stored: StoredMembers = jetcell_input::toml::parse(&file.display().to_string(), &text)?;
         let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged(StateFileFault::Id))?;
-        let StoredMembers { members, write_log, simulated_drive, .. } = stored;
+        let StoredMembers { members, former, write_log, simulated_drive, .. } = stored;
         let checked = simulated_drive.as_ref().map_or(Ok(()), SimulatedDriveOptions::check);
         checked.map_err(|fault| damaged(fault.into()))?;
-        Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log, simulated_drive })
+        Ok(ArrayDirectory { path: path.to_path_buf(), id, members, former, write_log, simulated_drive })
+    }
+
+    /// Examines the members. If a member is missing, former members are examined too: a member that failed only for a
+    /// moment may be current, because an array that stopped was not written without it.
+    ///
+    /// # Errors
+    /// None of the files is a member of the array.
+    pub fn examine(&self, vfs: &dyn Vfs) -> jetcell_array::Result<ArrayExamination> {
+        let found = ArrayExamination::new(vfs, self.id, &self.members);
+        let is_optimal = found.as_ref().is_ok_and(|found| found.state == ArrayState::Optimal);
+        if is_optimal || self.former.is_empty() {
+            return found;
+        }
+        let all = [self.members.clone(), self.former.clone()].concat();
+        let mut with_former = ArrayExamination::new(vfs, self.id, &all)?;
+        let (mut listed, former): (Vec<_>, Vec<_>) =
+            with_former.members.into_iter().partition(|(path, _)| self.members.contains(path));
+        // A former member may be a copy of one that is listed.
+        let is_needed = |(_, state): &(PathBuf, MemberState)| {
+            matches!(state, MemberState::Slot(_) | MemberState::Replacement(_))
+                && listed.iter().all(|(_, other)| other != state)
+        };
+        let needed: Vec<_> = former.into_iter().filter(is_needed).collect();
+        listed.extend(needed);
+        with_former.members = listed;
+        Ok(with_former)
+    }
+
+    /// Replaces the members. Members that are no longer used become former members. The most recent ones are kept.
+    pub(super) fn set_members(&mut self, members: Vec<PathBuf>) {
+        let old = std::mem::replace(&mut self.members, members);
+        let former = std::mem::take(&mut self.former).into_iter().chain(old);
+        for path in former.filter(|path| !self.members.contains(path)) {
+            self.former.retain(|known| *known != path);
+            self.former.push(path);
+        }
+        let excess = self.former.len().saturating_sub(MAX_FORMER_MEMBERS);
+        self.former.drain(..excess);
     }
 
     /// Writes the file atomically.
     pub(crate) fn save(&self) -> Result<()> {
-        let (members, write_log) = (self.members.clone(), self.write_log.clone());
-        let simulated_drive = self.simulated_drive.clone();
-        let stored = StoredMembers { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
+        let ArrayDirectory { members, former, write_log, simulated_drive, .. } = self.clone();
+        let id = format!("{:032x}", self.id);
+        let stored = StoredMembers { id, members, former, write_log, simulated_drive };
         let path = self.path.join(STATE_FILE);
         let write_error = |source| Error::Write { path: path.clone(), source };
         let text = toml::to_string(&stored).map_err(|error| write_error(io::Error::other(error)))?;

@@ -38,6 +38,7 @@ fn the_array_file_round_trips_and_damage_gives_one_line() {
         path: dir.path().into(),
         id: 0xABC,
         members,
+        former: vec![],
         write_log: None,
         simulated_drive: None,
     };
@@ -45,6 +46,7 @@ fn the_array_file_round_trips_and_damage_gives_one_line() {
     let drives = std::iter::once(None).chain(drives.map(Some));
     for (write_log, simulated_drive) in [None, Some("/fast/log".into())].into_iter().cycle().zip(drives) {
         (array.write_log, array.simulated_drive) = (write_log, simulated_drive);
+        array.former = array.former.iter().cloned().chain(["/disks/d".into()]).collect();
         array.save().unwrap();
         assert_eq!(ArrayDirectory::open(dir.path()).unwrap(), array);
     }
@@ -64,4 +66,124 @@ fn the_array_file_round_trips_and_damage_gives_one_line() {
     }
     array.remove().unwrap();
     ArrayDirectory::refuse_used(dir.path()).unwrap();
+}
+
+#[test]
+fn unused_members_become_former_members_and_only_the_last_ones_are_kept() {
+    let paths = |names: &[&str]| names.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
+    let mut array = ArrayDirectory {
+        path: "a".into(),
+        id: 1,
+        members: paths(&["m1", "m2", "m3"]),
+        former: vec![],
+        write_log: None,
+        simulated_drive: None,
+    };
+    array.set_members(paths(&["m1", "m3"]));
+    array.set_members(paths(&["m1", "m4"]));
+    assert_eq!((&array.members, &array.former), (&paths(&["m1", "m4"]), &paths(&["m2", "m3"])));
+    array.set_members(paths(&["m1", "m2", "m4"]));
+    assert_eq!(array.former, paths(&["m3"]), "a member that returned");
+    for number in 0..100 {
+        array.set_members(vec!["m1".into(), format!("n{number}").into()]);
+    }
+    assert_eq!((array.former.len(), array.former.last()), (32, Some(&"n98".into())));
+}
+
+#[test]
+fn a_former_member_that_is_current_is_found_when_a_member_is_missing() {
+    use jetcell_array::{Array, ArrayState, AssembleOptions, CreateArrayOptions, MemberState, RaidLevel};
+    use jetcell_vfs::{OpenMode, SimVfs, Vfs};
+
+    let disk = SimVfs::new();
+    let file = |number: usize| {
+        let path = std::path::PathBuf::from(format!("/a/m{number}"));
+        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
+        path
+    };
+    let members: Vec<_> = (0..4).map(file).collect();
+    Array::create(&disk, &members, &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
+    let mut array = ArrayDirectory {
+        path: "a".into(),
+        id: 7,
+        members: members.clone(),
+        former: vec![],
+        write_log: None,
+        simulated_drive: None,
+    };
+    // The array stopped when a second member dropped out, so both are forgotten, but one is current.
+    array.set_members(members[2..].to_vec());
+    let found = array.examine(&disk).unwrap();
+    assert_eq!(found.state, ArrayState::Optimal);
+    assert!(found.members.iter().all(|(_, state)| state.is_used()) && found.members.len() == 4);
+    // A former member that missed writes is not used, and is not mentioned.
+    let shared = std::sync::Arc::new(disk.clone());
+    let mut running = Array::assemble(shared, &members, AssembleOptions::default()).unwrap();
+    running.fail(0).unwrap();
+    running.write(0, &[7; 4096]).unwrap();
+    running.close().unwrap();
+    let found = array.examine(&disk).unwrap();
+    assert_eq!(found.state, ArrayState::Degraded(1));
+    assert!(
+        found
+            .members
+            .iter()
+            .all(|(path, state)| *path != members[0] && matches!(state, MemberState::Slot(_)))
+    );
+}
+
+#[test]
+fn an_array_that_stopped_in_a_rebuild_starts_again_with_the_member_that_dropped_out() {
+    use jetcell_array::{
+        Array, ArrayState, AssembleOptions, CreateArrayOptions, MemberState, RaidLevel, ZONE_ROWS,
+    };
+    use jetcell_host::EventLines;
+    use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, OpenMode, SimVfs, Vfs};
+
+    let disk = SimVfs::new();
+    let file = |number: usize| {
+        let path = std::path::PathBuf::from(format!("/a/m{number}"));
+        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
+        path
+    };
+    let members: Vec<_> = (0..4).map(file).collect();
+    Array::create(&disk, &members[..3], &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = super::ArrayFiles {
+        directory: ArrayDirectory {
+            path: directory.path().into(),
+            id: 7,
+            members: members[..3].to_vec(),
+            former: vec![],
+            write_log: None,
+            simulated_drive: None,
+        },
+        events: EventLines::open(directory.path(), true).unwrap(),
+    };
+    let faults = std::sync::Arc::new(FaultVfs::new(std::sync::Arc::new(disk.clone())));
+    let mut running = Array::assemble(faults.clone(), &members[..3], AssembleOptions::default()).unwrap();
+    running.write(0, &[1; 4096]).unwrap();
+    running.fail(0).unwrap();
+    running.replace(0, &members[3], false).unwrap();
+    files.save_members(&running.status()).unwrap();
+    running.rebuild_rows(ZONE_ROWS).unwrap();
+    faults.inject(InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path("/a/m1"));
+    let written: Vec<u8> = [2; 4096].repeat(64);
+    assert!(running.write(0, &written).and_then(|()| running.flush()).is_err());
+    assert_eq!(running.status().state, ArrayState::Stopped);
+    files.save_members(&running.status()).unwrap();
+    drop(running);
+
+    let found = ArrayDirectory::open(directory.path()).unwrap();
+    assert!(!found.members.contains(&members[1]) && found.former.contains(&members[1]));
+    let examined = found.examine(&disk).unwrap();
+    assert_eq!(examined.state, ArrayState::Degraded(1));
+    let used: Vec<_> = examined.members.into_iter().filter(|(_, state)| state.is_used()).collect();
+    assert!(used.contains(&(members[1].clone(), MemberState::Slot(1))), "{used:?}");
+    let paths: Vec<_> = used.into_iter().map(|(path, _)| path).collect();
+    let vfs = std::sync::Arc::new(disk.clone());
+    let mut again = Array::assemble(vfs, &paths, AssembleOptions::default()).unwrap();
+    let mut block = [0; 4096];
+    again.read(0, &mut block).unwrap();
+    assert!(block == [1; 4096] || block == [2; 4096]);
 }

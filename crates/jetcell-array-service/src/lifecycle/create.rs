@@ -91,7 +91,14 @@ impl NewArray {
             .map_err(|source| Error::EventFile { array: path.clone(), source })?;
         let is_simulated = drive.is_some();
         let (path, listed) = (path.clone(), all.clone());
-        let directory = ArrayDirectory { path, id, members: listed, write_log: None, simulated_drive: drive };
+        let directory = ArrayDirectory {
+            path,
+            id,
+            members: listed,
+            former: vec![],
+            write_log: None,
+            simulated_drive: drive,
+        };
         directory.save()?;
         files.keep();
         claimed.keep();

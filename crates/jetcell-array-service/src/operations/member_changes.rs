@@ -10,6 +10,7 @@ use super::context::OperationContext;
 use super::rebuild::rebuild;
 use super::request::NewMembers;
 use super::result::OperationResult;
+use crate::description::ArrayHealth;
 use crate::directory::ArrayEventSeverity;
 use crate::error::{InArray, Result};
 use crate::members::{CreatedMemberFiles, SharedDevice};
@@ -25,8 +26,9 @@ pub(super) fn fail(on: &OperationContext<'_>, member: &str) -> Result<OperationR
         let figures = json!({ "slot": slot, "member": jetcell_input::json_path(member) });
         on.event("member_failed", ArrayEventSeverity::Warning, &text, figures);
     }
+    let health = ArrayHealth::new(status.state, status.lost_rows);
     let replacement = status.slots.swap_remove(slot).replacement;
-    Ok(OperationResult::MemberRemoved { slot, health: status.state.into(), replacement })
+    Ok(OperationResult::MemberRemoved { slot, health, replacement })
 }
 
 impl NewMembers {

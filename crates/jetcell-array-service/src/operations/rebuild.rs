@@ -27,7 +27,8 @@ pub(super) fn rebuild(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Resu
 }
 
 fn health(on: &OperationContext<'_>) -> Result<ArrayHealth> {
-    Ok(on.with_array(|array| Ok(array.status()))?.state.into())
+    let status = on.with_array(|array| Ok(array.status()))?;
+    Ok(ArrayHealth::new(status.state, status.lost_rows))
 }
 
 fn rebuild_directly(on: &OperationContext<'_>, rate: Option<ByteRate>) -> Result<RebuildResult> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_array::{Array, ArrayExamination, AssembleOptions};
+use jetcell_array::{Array, AssembleOptions};
 use jetcell_host::EventLines;
 use jetcell_luns::LunVolume;
 use jetcell_sync::Arc;
@@ -45,8 +45,7 @@ impl ArrayStartOptions {
         if let Some(member) = find_locked_member(&directory.members) {
             return Err(Error::InUse { array: array.clone(), member: member.clone() });
         }
-        let found =
-            ArrayExamination::new(&**vfs, directory.id, &directory.members).in_array(array.display())?;
+        let found = directory.examine(&**vfs).in_array(array.display())?;
         let events = EventLines::open(array, true)
             .map_err(|source| Error::EventFile { array: array.clone(), source })?;
         let (known, left_out): (Vec<_>, Vec<_>) =
@@ -55,6 +54,11 @@ impl ArrayStartOptions {
             let reason = describe_exclusion(state);
             environment.note(format_args!("{}: skipped: {reason}", path.display()));
         }
+        let returned: Vec<PathBuf> = known
+            .iter()
+            .filter(|(path, _)| !directory.members.contains(path))
+            .map(|(path, _)| path.clone())
+            .collect();
         let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
         let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
         let of_members = match &directory.simulated_drive {
@@ -71,6 +75,14 @@ impl ArrayStartOptions {
                 ArrayEventSeverity::Warning,
                 &format!("{} was skipped: {}.", path.display(), describe_exclusion(&state)),
                 json!({}),
+            );
+        }
+        for path in returned {
+            running.files.event(
+                "member_returned",
+                ArrayEventSeverity::Information,
+                &format!("{} is used again: it has missed no writes.", path.display()),
+                json!({ "member": jetcell_input::json_path(&path) }),
             );
         }
         match running.save_members() {

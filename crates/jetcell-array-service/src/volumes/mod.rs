@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jetcell_host::Cancellation;
+use jetcell_host::machine::ArrayStorage;
 use jetcell_luns::{HostWriteCounters, Volume};
 use jetcell_sync::{Arc, Weak};
 use jetcell_vfs::Vfs;
@@ -105,6 +106,11 @@ impl ArrayVolumes {
         volumes
             .map(|(directory, volume)| (directory.clone(), Arc::new(volume.clone()) as Arc<dyn Vfs>))
             .collect()
+    }
+
+    /// Returns the directories, each with a description of the array or LUN that stores its files.
+    pub fn storage(&self) -> Vec<(PathBuf, ArrayStorage)> {
+        self.mounted.iter().flat_map(|mounted| mounted.storage.iter().cloned()).collect()
     }
 
     /// Returns access to the counters of the arrays.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_array::ArrayError;
 use jetcell_host::Cancellation;
+use jetcell_host::machine::ArrayStorage;
 use jetcell_luns::{HostWriteCounters, LunVolume, SharedLunVolume, Volume};
 use jetcell_sync::thread::{self, JoinHandle};
 use jetcell_sync::{Arc, Mutex, Weak};
@@ -16,6 +17,7 @@ use crate::description::transfers_json;
 use crate::directory::{ArrayEventSeverity, ArrayFiles};
 use crate::environment::ServiceEnvironment;
 use crate::error::{Error, InArray, Result};
+use crate::members::SimulatedDriveOptions;
 use crate::running::{
     ArrayInUse, ArrayOwner, ArrayStartOptions, ConcurrentActivity, RunningArray, log_options,
 };
@@ -24,6 +26,8 @@ use crate::running::{
 pub(super) struct MountedVolume {
     array: PathBuf,
     files: Arc<Mutex<ArrayFiles>>,
+    /// Test directories, each with a description of the array or LUN that stores its files.
+    pub storage: Vec<(PathBuf, ArrayStorage)>,
     /// Test directories, each with the volume that contains its files.
     pub volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLunVolume>,
@@ -50,6 +54,7 @@ impl MountedVolume {
             return running.refuse(what);
         }
         let is_whole = running.array.rebuild_progress().is_complete();
+        let storage = describe_storage(&running, &directories);
         let log = log_options(&running, false);
         let RunningArray { array, files, .. } = running;
         let clock = || environment.vfs.clock();
@@ -97,6 +102,7 @@ impl MountedVolume {
         Ok(MountedVolume {
             array: path,
             files,
+            storage,
             volumes,
             luns,
             used: weak,
@@ -182,6 +188,23 @@ fn report(
     if let Err(failure) = files.save_members(&status) {
         environment.note(failure.full_text());
     }
+}
+
+/// Describes the array or LUN that stores the files of each directory.
+fn describe_storage(
+    running: &RunningArray,
+    directories: &BTreeMap<PathBuf, Option<String>>,
+) -> Vec<(PathBuf, ArrayStorage)> {
+    let status = running.array.status();
+    let array = &running.files.directory;
+    let of_directory = |lun: &Option<String>| ArrayStorage {
+        array: array.path.clone(),
+        level: status.level.to_string(),
+        members: status.slots.iter().filter_map(|slot| slot.member.clone()).collect(),
+        lun: lun.clone(),
+        simulated_drive: array.simulated_drive.as_ref().map(SimulatedDriveOptions::as_text),
+    };
+    directories.iter().map(|(directory, lun)| (directory.clone(), of_directory(lun))).collect()
 }
 
 /// Returns the reason why the directories do not match the array, or `None` if they do.

@@ -51,6 +51,12 @@ fn all_arrays_are_shut_down_although_one_is_in_use() {
     }
     let luns = arrays.iter().map(|array| array.join("lun")).collect();
     let volumes = ArrayVolumes::mount(luns, || Ok::<_, Error>(environment())).unwrap();
+    let storage = volumes.storage();
+    assert_eq!(storage.len(), 2);
+    let (directory, described) = &storage[1];
+    assert_eq!((directory, &described.array), (&arrays[1].join("lun"), &arrays[1]));
+    assert_eq!((described.level.as_str(), described.lun.as_deref()), ("raid5", Some("lun")));
+    assert_eq!(described.members, [0, 1, 2].map(|number| parent.path().join(format!("b{number}"))));
     let in_use = volumes.mounted[0].watch().0.upgrade().unwrap();
     assert!(matches!(volumes.close().unwrap_err(), Error::FilesInUse(array) if array == arrays[0]));
     let events = std::fs::read_to_string(arrays[1].join("events.jsonl")).unwrap();

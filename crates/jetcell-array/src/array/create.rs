@@ -8,7 +8,7 @@ use super::Array;
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::{ArrayLayout, RaidLevel, ZONE_ROWS};
 use crate::member::{
-    ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig, is_journal_size,
+    ArrayConfig, Extents, LostRows, MemberDevice, MemberId, MemberLayout, SlotConfig, is_journal_size,
 };
 
 /// Options for creating an array.
@@ -78,6 +78,7 @@ impl Array {
             journal_floor: 1,
             scrub_cursor: 0,
             open_rows: Extents::default(),
+            lost_rows: LostRows::default(),
             lifetime: Default::default(),
         };
         for (device, member) in devices.iter_mut().zip(1..) {

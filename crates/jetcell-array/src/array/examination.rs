@@ -1,6 +1,7 @@
 //! Examines members without locking or changing them, even while a process uses the array.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
@@ -8,7 +9,7 @@ use jetcell_vfs::Vfs;
 use super::status::{ArrayState, SlotStatus};
 use crate::error::{ArrayRefusal, Result};
 use crate::geometry::ArrayLayout;
-use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, Superblock};
+use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, MemberLayout, Superblock};
 
 /// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,13 @@ pub enum MemberState {
     Stale,
     /// A member of another array.
     Foreign,
+    /// A member whose file or device has become too small.
+    TooSmall {
+        /// Length of the file in bytes.
+        bytes: u64,
+        /// Length in bytes that the member needs.
+        needed: u64,
+    },
     /// A file without a readable superblock.
     NotAMember,
     /// The file does not exist.
@@ -49,6 +57,10 @@ pub struct ArrayExamination {
     pub state: ArrayState,
     /// Slots of the array.
     pub slots: Vec<SlotStatus>,
+    /// Number of rows with data that cannot be recovered.
+    pub lost_rows: u64,
+    /// Bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
+    pub lost_bytes: Vec<Range<u64>>,
     /// The examined files, in the order in which they were given.
     pub members: Vec<(PathBuf, MemberState)>,
     /// Fraction of the array that the current scrub pass has verified, between 0 and 1.
@@ -68,19 +80,20 @@ impl ArrayExamination {
             paths.iter().map(|path| (path.clone(), examine_file(vfs, id, path))).collect();
         let superblocks = || {
             found.iter().filter_map(|(path, found)| match found {
-                ExaminedFile::Member(superblock) => Some((path, superblock)),
+                ExaminedFile::Member { superblock, bytes } => Some((path, superblock, *bytes)),
                 ExaminedFile::Other(_) => None,
             })
         };
-        let newest = superblocks().max_by_key(|(_, superblock)| superblock.config.generation);
-        let Some((_, newest)) = newest else {
+        let newest = superblocks().max_by_key(|(_, superblock, _)| superblock.config.generation);
+        let Some((_, newest, _)) = newest else {
             return Err(ArrayRefusal::NoReadableMember.into());
         };
         let config = newest.config.clone();
+        let needed = MemberLayout::new(config.journal_images).bytes_for(config.layout.rows);
         let path_of = |member: MemberId| {
             superblocks()
-                .find(|(_, superblock)| member != 0 && superblock.member == member)
-                .map(|(path, _)| path.clone())
+                .find(|(_, superblock, bytes)| member != 0 && superblock.member == member && *bytes >= needed)
+                .map(|(path, ..)| path.clone())
         };
         let zones = config.layout.zones();
         let slots: Vec<SlotStatus> =
@@ -94,7 +107,12 @@ impl ArrayExamination {
         let members = found
             .iter()
             .map(|(path, found)| match found {
-                ExaminedFile::Member(superblock) => (path.clone(), member_state(&config, superblock.member)),
+                ExaminedFile::Member { superblock, bytes } => {
+                    let state = member_state(&config, superblock.member);
+                    let is_too_small = state.is_used() && *bytes < needed;
+                    let too_small = MemberState::TooSmall { bytes: *bytes, needed };
+                    (path.clone(), if is_too_small { too_small } else { state })
+                }
                 ExaminedFile::Other(state) => (path.clone(), state.clone()),
             })
             .collect();
@@ -103,6 +121,8 @@ impl ArrayExamination {
             is_open: config.is_open,
             state,
             slots,
+            lost_rows: config.lost_rows.len(),
+            lost_bytes: config.lost_rows.lost_bytes(&config.layout),
             members,
             scrubbed: config.scrub_cursor as f64 / zones as f64,
             lifetime: config.lifetime,
@@ -111,22 +131,25 @@ impl ArrayExamination {
 }
 
 enum ExaminedFile {
-    Member(Box<Superblock>),
+    Member { superblock: Box<Superblock>, bytes: u64 },
     Other(MemberState),
 }
 
 fn examine_file(vfs: &dyn Vfs, id: u128, path: &Path) -> ExaminedFile {
-    let superblocks = match MemberDevice::open_unlocked(vfs, path) {
-        Ok(device) => device.superblocks(),
+    let device = match MemberDevice::open_unlocked(vfs, path) {
+        Ok(device) => device,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return ExaminedFile::Other(MemberState::Absent);
         }
         Err(error) => return ExaminedFile::Other(MemberState::Unreadable(error.to_string())),
     };
-    match superblocks.into_iter().max_by_key(|superblock| superblock.config.generation) {
+    match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
         None => ExaminedFile::Other(MemberState::NotAMember),
         Some(superblock) if superblock.config.array != id => ExaminedFile::Other(MemberState::Foreign),
-        Some(superblock) => ExaminedFile::Member(Box::new(superblock)),
+        Some(superblock) => match device.len() {
+            Ok(bytes) => ExaminedFile::Member { superblock: Box::new(superblock), bytes },
+            Err(error) => ExaminedFile::Other(MemberState::Unreadable(error.to_string())),
+        },
     }
 }
 
@@ -142,5 +165,36 @@ fn member_state(config: &ArrayConfig, member: MemberId) -> MemberState {
         MemberState::Spare
     } else {
         MemberState::Stale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::RaidLevel;
+    use crate::test_array::TestArray;
+
+    #[test]
+    fn a_shrunk_member_is_missing_and_the_array_starts_without_it() {
+        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
+        let batch = tested.random_batch();
+        tested.write(&batch).unwrap();
+        tested.array.take().unwrap().close().unwrap();
+        let path = tested.members[3].clone();
+        let content = tested.disk.contents(&path).unwrap();
+        tested.disk.put(&path, &content[..content.len() / 2]);
+        let found = ArrayExamination::new(&tested.disk, 77, &tested.members).unwrap();
+        assert_eq!(found.state, ArrayState::Degraded(1));
+        assert_eq!(
+            (&found.slots[3].member, &found.slots[2].member),
+            (&None, &Some(tested.members[2].clone()))
+        );
+        let (bytes, needed) = (content.len() as u64 / 2, content.len() as u64);
+        assert_eq!(found.members[3], (path, MemberState::TooSmall { bytes, needed }));
+        tested.members =
+            found.members.into_iter().filter(|(_, state)| state.is_used()).map(|(path, _)| path).collect();
+        tested.assemble(false).unwrap();
+        assert_eq!(tested.array().status().state, ArrayState::Degraded(1));
+        tested.check();
     }
 }

@@ -8,6 +8,7 @@ mod examination;
 #[cfg(test)]
 mod first_write_tests;
 mod load_meter;
+mod member_label;
 mod members;
 mod membership;
 mod read;
@@ -38,6 +39,7 @@ pub use self::assemble::{ArrayAccess, AssembleOptions};
 pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
+pub use self::member_label::MemberLabel;
 pub use self::members::{ArrayIoCounters, MemberPurpose, MemberRequirements, PreparedMember};
 pub(crate) use self::members::{
     InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment, join_writes,
@@ -133,6 +135,13 @@ impl Array {
         ArrayStatus::new(self.members(), self.staging.len())
     }
 
+    /// Returns the bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks of rows are
+    /// examined.
+    pub fn lost_bytes(&self) -> Vec<Range<u64>> {
+        let config = &self.members().config;
+        config.lost_rows.lost_bytes(&config.layout)
+    }
+
     /// Returns the kernel in use.
     pub fn kernel(&self) -> Kernel {
         self.staging.writer.rows.kernel
@@ -211,7 +220,8 @@ impl Array {
     /// Commits all staged writes. They survive a crash once this returns. After an error, writes that were not
     /// committed remain staged.
     pub fn flush(&mut self) -> Result<()> {
-        self.staging.flush()
+        self.staging.flush()?;
+        self.row_writer().examine_rewritten_rows()
     }
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.

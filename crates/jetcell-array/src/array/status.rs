@@ -74,6 +74,8 @@ pub struct ArrayStatus {
     pub slots: Vec<SlotStatus>,
     /// Spares of the array.
     pub spares: Vec<PathBuf>,
+    /// Number of rows with data that cannot be recovered.
+    pub lost_rows: u64,
     /// Members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     /// Number of blocks that are staged and not committed.
@@ -100,6 +102,7 @@ impl ArrayStatus {
             bytes: config.layout.bytes(),
             slots: slots.collect(),
             spares: config.spares.iter().filter_map(|spare| path(*spare)).collect(),
+            lost_rows: config.lost_rows.len(),
             failed: members.failed.clone(),
             staged_blocks,
         }

@@ -102,6 +102,14 @@ impl ArrayLayout {
         (first_parity + behind) % self.base_slots
     }
 
+    /// Returns the data columns whose blocks in a row are only on the slots of a mask.
+    pub(crate) fn columns_only_on(&self, row: u64, slots: u32) -> impl Iterator<Item = usize> + use<> {
+        let (layout, copies) = (*self, self.code().copies());
+        let is_on_slot = move |cell: usize| slots & 1 << layout.slot(row, cell) != 0;
+        (0..self.data_columns())
+            .filter(move |column| (column * copies..(column + 1) * copies).all(is_on_slot))
+    }
+
     /// Returns the number of a cell as stored in its record. Unlike the cell number, it does not change when columns
     /// are added.
     pub(crate) fn stored_cell(&self, cell: usize) -> u16 {

@@ -7,6 +7,8 @@
 mod concurrent_load_tests;
 #[cfg(test)]
 mod interruption_tests;
+#[cfg(test)]
+mod lost_row_tests;
 mod rebuild;
 mod scrub;
 #[cfg(test)]
@@ -96,6 +98,7 @@ impl Array {
         if is_last || first / self.zones_per_save != end / self.zones_per_save {
             self.members_mut().save_config()?;
         }
+        self.members_mut().save_changes()?;
         Ok(is_last)
     }
 

@@ -255,6 +255,9 @@ impl MemberRebuild<'_> {
             }
         }
         let is_whole = found.iter().all(Option::is_some);
+        if !is_whole {
+            self.0.remember_lost_cells(row, state);
+        }
         for (((_, device), cell), block) in targets.iter().zip(cells).zip(found) {
             let (record, block) = match block {
                 Some(block) => (self.0.rows.expected_record(row, cell, state, &block), block),

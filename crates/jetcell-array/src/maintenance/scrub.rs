@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | an unreadable block, a wrong checksum, or a damaged record | recovered from the others, verified, written back |
 //! | a block of an older generation (a lost write) | recovered from the others, verified, written back |
-//! | more such blocks than the level can recover | reported; nothing is written |
+//! | more such blocks than the level can recover | reported, and remembered in the superblocks |
 //! | only parity disagrees with the data, and one parity block explains it | that block is recomputed |
 //! | as before, but a data block or no single block explains it | reported; nothing is written |
 //!
@@ -78,6 +78,7 @@ impl RowScrub<'_> {
         self.report.rows += u64::from(state.generation > 0);
         self.scrub_empty_cells(row, state)?;
         if state.cells.iter().all(|cell| *cell == CellState::Empty) {
+            self.writer.rows.members.set_lost(row, 0);
             return Ok(());
         }
         let all: Vec<usize> = (0..state.cells.len()).collect();
@@ -88,6 +89,7 @@ impl RowScrub<'_> {
             Ok(whole) => whole,
             Err(ArrayError::Unrecoverable { .. }) => {
                 self.report.unrecoverable.push(row);
+                self.writer.remember_lost_cells(row, state);
                 return Ok(());
             }
             Err(ArrayError::Inconsistent { .. }) => {
@@ -96,6 +98,7 @@ impl RowScrub<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.writer.rows.members.set_lost(row, 0);
         for cell in &whole.recovered {
             if state.cells[*cell] != CellState::Missing {
                 self.report.damaged[layout.slot(row, *cell)] += 1;

@@ -7,7 +7,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use super::counts::MemberTransferCounters;
-use super::{ArrayConfig, JournalHeader, JournalImage, MemberId, Superblock};
+use super::{ArrayConfig, JournalHeader, JournalImage, MemberId, Superblock, has_superblock_magic};
 use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::RECORD_BYTES;
@@ -209,6 +209,16 @@ impl MemberDevice {
             (superblock.config.journal_images == images).then_some(superblock)
         });
         first.into_iter().chain(second).collect()
+    }
+
+    /// Returns true if the member begins with a superblock, even if it is damaged or from another version.
+    pub fn begins_with_superblock(&self) -> io::Result<bool> {
+        let mut block = IoBuffer::zeroed(BLOCK);
+        if self.file.len()? < BLOCK as u64 {
+            return Ok(false);
+        }
+        self.file.read_at(0, &mut block, IoReason::Other)?;
+        Ok(has_superblock_magic(&block))
     }
 
     /// Returns the encoded superblock of this member.

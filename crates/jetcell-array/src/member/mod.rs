@@ -11,6 +11,7 @@ mod counts;
 mod device;
 mod extents;
 mod journal;
+mod lost_rows;
 mod superblock;
 
 pub use counts::{LifetimeTotals, MemberTransferCounters, TransferCounters};
@@ -18,4 +19,7 @@ pub use counts::{LifetimeTotals, MemberTransferCounters, TransferCounters};
 pub(crate) use device::{MemberDevice, MemberLayout};
 pub(crate) use extents::Extents;
 pub(crate) use journal::{JournalEntry, JournalHeader, JournalImage};
-pub(crate) use superblock::{ArrayConfig, MemberId, SlotConfig, Superblock, is_journal_size};
+pub(crate) use lost_rows::{LostRange, LostRows};
+pub(crate) use superblock::{
+    ArrayConfig, MemberId, SlotConfig, Superblock, has_superblock_magic, is_journal_size,
+};

@@ -4,8 +4,8 @@ use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Extents;
 use super::counts::{LIFETIME_NUMBERS, LifetimeTotals};
+use super::{Extents, LostRange, LostRows};
 use crate::geometry::{ArrayLayout, BLOCK, MAX_NUMBER, MAX_SLOTS, RaidLevel, ZONE_ROWS};
 
 const MAGIC: [u8; 8] = *b"JETARRAY";
@@ -42,6 +42,8 @@ pub(crate) struct ArrayConfig {
     /// Rows that may contain writes that bypass the journal and are not acknowledged. These rows had no content
     /// before, so they are cleared after a crash.
     pub open_rows: Extents,
+    /// Rows with data that cannot be recovered.
+    pub lost_rows: LostRows,
     /// Totals since the array was created, up to the last write of the superblocks.
     pub lifetime: LifetimeTotals,
 }
@@ -91,7 +93,9 @@ pub(crate) struct Superblock {
 ///                reads, their blocks, writes, their blocks
 ///   2072    128  open rows: 8 times start (8), end (8), in ascending order, not touching; unused ones are
 ///                zeros at the end
-///   2200   1896  zeros
+///   2200   1536  lost rows: 64 times start (8), end (8), mask of the slots (8), in ascending order; unused ones
+///                are zeros at the end, as in all members from earlier versions
+///   3736    360  zeros
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -117,7 +121,8 @@ struct StoredSuperblock {
     rebuilt: [[U64; 3]; MAX_EXTENTS],
     lifetime: [U64; LIFETIME_NUMBERS],
     open_rows: [[U64; 2]; MAX_OPEN_RANGES],
-    reserved: [u8; 1896],
+    lost_rows: [[U64; 3]; LostRows::MAX_RANGES],
+    reserved: [u8; 360],
 }
 
 const _: () = assert!(size_of::<StoredSuperblock>() == BLOCK);
@@ -169,6 +174,9 @@ impl Superblock {
         assert!(open.len() <= MAX_OPEN_RANGES, "rows without room here would count as written");
         for (place, range) in stored.open_rows.iter_mut().zip(open) {
             *place = [range.start, range.end].map(U64::new);
+        }
+        for (place, range) in stored.lost_rows.iter_mut().zip(self.config.lost_rows.ranges()) {
+            *place = [range.rows.start, range.rows.end, range.slots.into()].map(U64::new);
         }
         stored.checksum = U64::new(XxHash3_64::oneshot(&stored.as_bytes()[CHECKSUM_START..]));
         to.copy_from_slice(stored.as_bytes());
@@ -222,6 +230,7 @@ impl Superblock {
         if !is_open && !open_rows.is_empty() {
             return None;
         }
+        let lost_rows = decode_lost_rows(&stored.lost_rows, &layout)?;
         let spares = stored.spares.map(U32::get).into_iter().filter(|spare| *spare != 0).collect();
         let config = ArrayConfig {
             array: stored.array.get(),
@@ -235,10 +244,29 @@ impl Superblock {
             journal_floor: stored.journal_floor.get(),
             scrub_cursor: stored.scrub_cursor.get(),
             open_rows,
+            lost_rows,
             lifetime: LifetimeTotals::from_numbers(stored.lifetime.map(U64::get)),
         };
         Some(Superblock { config, member: stored.member.get() })
     }
+}
+
+/// Returns true if a block has the magic number of superblocks, even if it is damaged or from another version.
+pub(crate) fn has_superblock_magic(block: &[u8]) -> bool {
+    block.starts_with(&MAGIC)
+}
+
+fn decode_lost_rows(stored: &[[U64; 3]; LostRows::MAX_RANGES], layout: &ArrayLayout) -> Option<LostRows> {
+    let numbers = stored.map(|range| range.map(U64::get));
+    let used = numbers.iter().position(|range| *range == [0; 3]).unwrap_or(numbers.len());
+    if numbers[used..].iter().any(|range| *range != [0; 3]) {
+        return None;
+    }
+    let range = |[start, end, slots]: &[u64; 3]| {
+        Some(LostRange { rows: *start..*end, slots: u32::try_from(*slots).ok()? })
+    };
+    let ranges = numbers[..used].iter().map(range).collect::<Option<Vec<_>>>()?;
+    LostRows::from_ranges(ranges, layout.rows, layout.slots)
 }
 
 fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN_RANGES], rows: u64) -> Option<Extents> {
@@ -303,9 +331,13 @@ mod tests {
             journal_floor: 77,
             scrub_cursor: 4,
             open_rows,
+            lost_rows: LostRows::default(),
             lifetime: LifetimeTotals::from_numbers(std::array::from_fn(|place| 1 << place)),
         };
-        Superblock { config, member: 3 }
+        let mut superblock = Superblock { config, member: 3 };
+        (5..9).for_each(|row| superblock.config.lost_rows.set(row, 0b101));
+        superblock.config.lost_rows.set(639, 0b100000);
+        superblock
     }
 
     #[test]
@@ -313,7 +345,7 @@ mod tests {
         let mut block = [0; BLOCK];
         superblock().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(superblock()));
-        for bit in (0..2208 * 8).chain([BLOCK * 8 - 1]) {
+        for bit in (0..2260 * 8).chain([BLOCK * 8 - 1]) {
             block[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Superblock::decode(&block), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
@@ -324,7 +356,9 @@ mod tests {
     #[test]
     fn impossible_values_with_valid_checksums_are_rejected() {
         let mut block = [0; BLOCK];
-        let changes: [fn(&mut Superblock); 12] = [
+        let changes: [fn(&mut Superblock); 14] = [
+            |block| block.config.lost_rows.set(640, 1),
+            |block| block.config.lost_rows.set(3, 1 << 6),
             |block| block.config.layout.rows = 65,
             |block| block.config.layout.chunk = 3,
             |block| block.config.layout.slots = 33,
@@ -344,6 +378,38 @@ mod tests {
             superblock.encode(&mut block);
             assert_eq!(Superblock::decode(&block), None);
         }
+    }
+
+    #[test]
+    fn superblocks_of_earlier_versions_have_no_lost_rows() {
+        let mut earlier = superblock();
+        earlier.config.lost_rows = LostRows::default();
+        let mut block = [0; BLOCK];
+        earlier.encode(&mut block);
+        assert!(block[2200..].iter().all(|byte| *byte == 0));
+        assert_eq!(Superblock::decode(&block), Some(earlier));
+    }
+
+    #[test]
+    fn lost_row_ranges_are_ordered_and_at_the_start() {
+        let layout = superblock().config.layout;
+        let lost = |ranges: &[[u64; 3]]| {
+            let mut stored = [[U64::ZERO; 3]; LostRows::MAX_RANGES];
+            stored.iter_mut().zip(ranges).for_each(|(place, range)| *place = range.map(U64::new));
+            decode_lost_rows(&stored, &layout).map(|lost| lost.len())
+        };
+        assert_eq!(lost(&[]), Some(0));
+        assert_eq!(lost(&[[0, 5, 1], [5, 640, 0b111111]]), Some(640));
+        let wrong: [&[[u64; 3]]; 7] = [
+            &[[5, 5, 1]],
+            &[[6, 5, 1]],
+            &[[5, 641, 1]],
+            &[[5, 9, 0]],
+            &[[5, 9, 1 << 40]],
+            &[[5, 9, 1], [8, 11, 1]],
+            &[[5, 9, 1], [0, 0, 0], [11, 12, 1]],
+        ];
+        assert!(wrong.iter().all(|ranges| lost(ranges).is_none()));
     }
 
     #[test]

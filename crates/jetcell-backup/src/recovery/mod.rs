@@ -10,6 +10,7 @@ mod working_set;
 pub use self::error::RecoveryError;
 pub use self::replay_end::ReplayEnd;
 pub use self::report::{
-    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, ReplayedGenerations, ReplayedPages,
+    IgnoredFile, IgnoredFileReason, LossReason, LostGenerations, RecoveredDatabase, RecoveryPhase,
+    RecoveryReport, RecoveryState, ReplayedGenerations, ReplayedPages,
 };
 pub use self::request::{OpenEventsFn, RecoveryRequest, RecoveryTarget, check_not_in_use, log_directory};

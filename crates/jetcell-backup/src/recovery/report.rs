@@ -1,8 +1,12 @@
 //! Result of a recovery.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
+use ese_engine::IgnoredReason;
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use jetcell_input::serialize_display;
 use serde::Serialize;
 
 /// Result of a recovery.
@@ -65,7 +69,74 @@ pub struct LostGenerations {
     /// Last generation.
     pub last: u32,
     /// Reason.
-    pub why: String,
+    #[serde(serialize_with = "serialize_display")]
+    pub why: LossReason,
+}
+
+/// Reason why a recovery lost log generations.
+#[derive(Debug, thiserror::Error)]
+pub enum LossReason {
+    /// The logs are missing.
+    #[error("missing")]
+    Missing,
+    /// The first log is missing, and replay cannot continue after the gap.
+    #[error("missing, or after a gap")]
+    AfterGap,
+    /// The first log is damaged.
+    #[error(transparent)]
+    Damaged(#[from] ese_engine::Error),
+}
+
+/// State of a database before or after a recovery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryState {
+    /// The database did not exist.
+    Absent,
+    /// No log was replayed.
+    NotReplayed,
+    /// State from the header, with the first and last required generation.
+    Header(DatabaseState, u32, u32),
+}
+
+impl RecoveryState {
+    /// Returns the state of a database with this header.
+    pub(super) fn from_header(header: &DatabaseHeader) -> RecoveryState {
+        RecoveryState::Header(header.state, header.gen_min_required.0, header.gen_max_required.0)
+    }
+}
+
+impl fmt::Display for RecoveryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoveryState::Absent => f.write_str("absent"),
+            RecoveryState::NotReplayed => Ok(()),
+            RecoveryState::Header(DatabaseState::CleanShutdown, ..) => f.write_str("clean"),
+            RecoveryState::Header(DatabaseState::DirtyShutdown, first, last) => {
+                write!(f, "dirty, needs generations {first:X} to {last:X}")
+            }
+            RecoveryState::Header(other, ..) => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// Phase of a recovery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryPhase {
+    /// A replay on an overlay, which leaves the files unchanged.
+    Trial,
+    /// The replay of a log: its generation, its number starting at 1, and the number of logs.
+    Replay(u32, usize, usize),
+}
+
+impl fmt::Display for RecoveryPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoveryPhase::Trial => f.write_str("running a trial recovery without changes"),
+            RecoveryPhase::Replay(generation, number, logs) => {
+                write!(f, "replaying generation {generation:X} ({number} of {logs})")
+            }
+        }
+    }
 }
 
 /// A recovered database, with its state before and after the recovery.
@@ -75,9 +146,11 @@ pub struct RecoveredDatabase {
     #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// State before the recovery.
-    pub before: String,
-    /// State after the recovery, or empty if no log was replayed.
-    pub after: String,
+    #[serde(serialize_with = "serialize_display")]
+    pub before: RecoveryState,
+    /// State after the recovery.
+    #[serde(serialize_with = "serialize_display")]
+    pub after: RecoveryState,
 }
 
 /// A file that a recovery ignored, and the reason.
@@ -87,5 +160,17 @@ pub struct IgnoredFile {
     #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
     /// Reason.
-    pub why: String,
+    #[serde(serialize_with = "serialize_display")]
+    pub why: IgnoredFileReason,
+}
+
+/// Reason why a recovery ignored a file.
+#[derive(Debug, thiserror::Error)]
+pub enum IgnoredFileReason {
+    /// The file is not part of the stream.
+    #[error(transparent)]
+    NotInSet(#[from] IgnoredReason),
+    /// The database is missing.
+    #[error("the logs change this database, but it is not among the files")]
+    MissingDatabase,
 }

@@ -11,7 +11,7 @@ use jetcell_vfs::{Vfs, files_at, is_locked, parent_directory};
 
 use super::error::{RecoveryError, Result};
 use super::replay_end::ReplayEnd;
-use super::report::LostGenerations;
+use super::report::{LossReason, LostGenerations};
 use crate::file_names::lock_file;
 
 /// Files that a recovery changes.
@@ -99,7 +99,7 @@ impl RecoveryRequest {
             lost.push(LostGenerations {
                 first: generation.0,
                 last: abandoned_generation(set, newest(&plan)).unwrap_or(stored).max(generation).0,
-                why: "missing, or after a gap".into(),
+                why: LossReason::AfterGap,
             });
         } else if let Some(committed) = plan.committed.or_else(|| abandoned_generation(set, newest(&plan))) {
             let first = newest(&plan).next();
@@ -107,7 +107,7 @@ impl RecoveryRequest {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
                 return Err(Error::CommittedLogsMissing { path, committed: (first, committed) }.into());
             }
-            lost.push(LostGenerations { first: first.0, last: committed.0, why: "missing".into() });
+            lost.push(LostGenerations { first: first.0, last: committed.0, why: LossReason::Missing });
         }
         if !self.keep_dirty {
             set.check_stop(vfs, &plan, until)?;
@@ -128,7 +128,7 @@ impl RecoveryRequest {
                 return Err(error.into());
             }
             lost.clear();
-            lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.to_string() });
+            lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.into() });
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
         if set.databases.is_empty() && !verified.creates_database() {

@@ -9,12 +9,14 @@ use ese_engine::{
     TornPageProtection,
 };
 use ese_format::LogPosition;
-use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_sync::Arc;
 use jetcell_vfs::{OpenMode, OverlayVfs, Vfs, files_at, with_path};
 
 use super::error::{RecoveryError, Result};
-use super::report::{IgnoredFile, RecoveredDatabase, RecoveryReport, ReplayedGenerations, ReplayedPages};
+use super::report::{
+    IgnoredFile, IgnoredFileReason, RecoveredDatabase, RecoveryPhase, RecoveryReport, RecoveryState,
+    ReplayedGenerations, ReplayedPages,
+};
 use super::request::{
     OpenEventsFn, PreparedRecovery, RecoveryRequest, RecoveryTarget, check_not_in_use, log_directory,
 };
@@ -30,16 +32,16 @@ impl RecoveryRequest {
         &self,
         vfs: &Arc<dyn Vfs>,
         open_events: &OpenEventsFn,
-        progress: &dyn Fn(&str),
+        progress: &dyn Fn(RecoveryPhase),
     ) -> Result<RecoveryReport> {
         if self.target == RecoveryTarget::Originals && self.until.is_some() && !self.keep_dirty {
             return Err(RecoveryError::TruncatesLog);
         }
         let prepared = self.prepare(vfs)?;
-        let missing = prepared.set.missing_databases(&prepared.verified).map(|logged| IgnoredFile {
-            path: logged.into(),
-            why: "the logs change this database, but it is not among the files".to_string(),
-        });
+        let missing = prepared
+            .set
+            .missing_databases(&prepared.verified)
+            .map(|logged| IgnoredFile { path: logged.into(), why: IgnoredFileReason::MissingDatabase });
         let mut report = RecoveryReport {
             dry_run: self.dry_run,
             databases: prepared.set.databases.iter().map(describe_database).collect(),
@@ -47,7 +49,7 @@ impl RecoveryRequest {
                 .set
                 .ignored
                 .iter()
-                .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.to_string() })
+                .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.clone().into() })
                 .chain(missing)
                 .collect(),
             is_partial: prepared.set.left_out().next().is_some(),
@@ -73,7 +75,7 @@ struct PlannedReplay<'a> {
     request: &'a RecoveryRequest,
     vfs: &'a Arc<dyn Vfs>,
     prepared: &'a PreparedRecovery,
-    progress: &'a dyn Fn(&str),
+    progress: &'a dyn Fn(RecoveryPhase),
 }
 
 impl PlannedReplay<'_> {
@@ -87,7 +89,7 @@ impl PlannedReplay<'_> {
                 // overlay, which leaves the files unchanged.
                 let trial = overlay(vfs, &directory)?;
                 let work = WorkingSet::in_place(&*trial, self.prepared, self.request)?;
-                (self.progress)("running a trial recovery without changes");
+                (self.progress)(RecoveryPhase::Trial);
                 self.replay(&trial, &work)?;
                 WorkingSet::in_place(&**vfs, self.prepared, self.request)?
             }
@@ -132,7 +134,7 @@ impl PlannedReplay<'_> {
         let mut replayer = Replayer::open(options, first)?;
         let logs = work.logs.len();
         for (number, (generation, path)) in (1..).zip(&work.logs) {
-            (self.progress)(&format!("replaying generation {:X} ({number} of {logs})", generation.0));
+            (self.progress)(RecoveryPhase::Replay(generation.0, number, logs));
             if number == logs {
                 replayer.replay_until(path, *until)?;
             } else {
@@ -155,19 +157,9 @@ fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> io::Result<Arc<dyn Vfs>> {
     Ok(Arc::new(OverlayVfs::new(vfs.clone(), opened)))
 }
 
-fn state(header: &DatabaseHeader) -> String {
-    match header.state {
-        DatabaseState::CleanShutdown => "clean".to_string(),
-        DatabaseState::DirtyShutdown => format!(
-            "dirty, needs generations {:X} to {:X}",
-            header.gen_min_required.0, header.gen_max_required.0
-        ),
-        other => format!("{other:?}"),
-    }
-}
-
-fn describe_database(database: &DiscoveredDatabase) -> RecoveredDatabase {
-    RecoveredDatabase { path: database.path.clone(), before: state(&database.header), after: String::new() }
+fn describe_database(DiscoveredDatabase { path, header, .. }: &DiscoveredDatabase) -> RecoveredDatabase {
+    let before = RecoveryState::from_header(header);
+    RecoveredDatabase { path: path.clone(), before, after: RecoveryState::NotReplayed }
 }
 
 /// Returns the stream's databases after the recovery, with their previous states.
@@ -181,8 +173,8 @@ fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<
         let name = database.path.file_name();
         let earlier = before.databases.iter().find(|one| one.path.file_name() == name);
         databases.push(RecoveredDatabase {
-            before: earlier.map_or("absent".to_string(), |one| state(&one.header)),
-            after: state(&database.header),
+            before: earlier.map_or(RecoveryState::Absent, |one| RecoveryState::from_header(&one.header)),
+            after: RecoveryState::from_header(&database.header),
             path: database.path,
         });
     }

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use crate::additional_rows::RowMark;
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::SourceTable;
@@ -17,7 +18,7 @@ pub(crate) enum ParquetTable {}
 
 #[cfg(not(feature = "parquet"))]
 impl ParquetTable {
-    pub fn new(_: OutputStream, _: &SourceTable, _: bool) -> io::Result<ParquetTable> {
+    pub fn new(_: OutputStream, _: &SourceTable, _: Vec<RowMark>) -> io::Result<ParquetTable> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -36,7 +37,7 @@ pub(crate) enum SqliteFile {}
 
 #[cfg(not(feature = "sqlite"))]
 impl SqliteFile {
-    pub fn new(_: &Path, _: bool, _: bool) -> io::Result<SqliteFile> {
+    pub fn new(_: &Path, _: bool, _: Vec<RowMark>) -> io::Result<SqliteFile> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

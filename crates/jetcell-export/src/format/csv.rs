@@ -8,7 +8,8 @@ use std::io;
 
 use jetcell_input::printable;
 
-use crate::format::{DELETED_COLUMN, write_cell_text};
+use crate::additional_rows::RowMark;
+use crate::format::write_cell_text;
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::SourceTable;
@@ -18,7 +19,7 @@ use crate::value_files::ValueFiles;
 pub(crate) struct CsvTable {
     writer: csv::Writer<OutputStream>,
     field: Vec<u8>,
-    mark_deleted: bool,
+    marks: Vec<RowMark>,
     safe: bool,
 }
 
@@ -40,7 +41,7 @@ impl CsvTable {
     pub(crate) fn new(
         stream: OutputStream,
         table: &SourceTable,
-        mark_deleted: bool,
+        marks: Vec<RowMark>,
         safe: bool,
     ) -> io::Result<CsvTable> {
         let mut writer =
@@ -54,11 +55,11 @@ impl CsvTable {
                 writer.write_field(name)?;
             }
         }
-        if mark_deleted {
-            writer.write_field(DELETED_COLUMN)?;
+        for mark in &marks {
+            writer.write_field(mark.name())?;
         }
         writer.write_record(None::<&[u8]>)?;
-        Ok(CsvTable { writer, field: Vec::new(), mark_deleted, safe })
+        Ok(CsvTable { writer, field: Vec::new(), marks, safe })
     }
 
     pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
@@ -70,8 +71,12 @@ impl CsvTable {
             }
             self.writer.write_field(&self.field)?;
         }
-        if self.mark_deleted {
-            self.writer.write_field(if row.deleted { "true" } else { "false" })?;
+        for mark in &self.marks {
+            self.field.clear();
+            if let Some(value) = mark.value(row) {
+                value.write_text(&mut self.field);
+            }
+            self.writer.write_field(&self.field)?;
         }
         self.writer.write_record(None::<&[u8]>)?;
         // Release the memory used by a long value.

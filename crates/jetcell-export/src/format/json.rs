@@ -1,16 +1,17 @@
-//! JSON Lines: one object per row, including columns that are null.
+//! JSON Lines: one object per row. Columns that are null are included unless the caller omits them.
 
 use std::io::{self, Write};
 
 use jetcell_input::hex::write_hex;
 
+use crate::additional_rows::RowMark;
 use crate::cell::{CellItem, ExportedCell, ValueFileRef};
-use crate::format::{DELETED_COLUMN, ValueMarker, item_value};
+use crate::format::{ValueMarker, item_value};
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn};
-use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
+use crate::value_json::write_json_string;
 
 /// Writes a single table as JSON Lines.
 pub(crate) struct JsonTable {
@@ -18,19 +19,25 @@ pub(crate) struct JsonTable {
     line: Vec<u8>,
     /// Prefix `"name":` for each column.
     keys: Vec<Vec<u8>>,
-    mark_deleted: bool,
+    marks: Vec<RowMark>,
+    omit_nulls: bool,
 }
 
 impl JsonTable {
-    pub(crate) fn new(stream: OutputStream, table: &SourceTable, mark_deleted: bool) -> JsonTable {
+    pub(crate) fn new(
+        stream: OutputStream,
+        table: &SourceTable,
+        marks: Vec<RowMark>,
+        omit_nulls: bool,
+    ) -> JsonTable {
         let key = |name: &str| {
             let mut key = Vec::new();
-            write_string(name, &mut key);
+            write_json_string(name, &mut key);
             key.push(b':');
             key
         };
         let keys = table.columns.iter().map(|column| key(&column.column.name)).collect();
-        JsonTable { stream, line: Vec::new(), keys, mark_deleted }
+        JsonTable { stream, line: Vec::new(), keys, marks, omit_nulls }
     }
 
     pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
@@ -38,15 +45,22 @@ impl JsonTable {
         self.line.shrink_to(1 << 16);
         self.line.push(b'{');
         for ((column, cell), key) in table.columns.iter().zip(row.cells).zip(&self.keys) {
+            if self.omit_nulls && *cell == ExportedCell::Null {
+                continue;
+            }
             if self.line.len() > 1 {
                 self.line.push(b',');
             }
             self.line.extend_from_slice(key);
             write_cell(column, cell, &mut self.line);
         }
-        if self.mark_deleted {
+        for mark in &self.marks {
             let comma = if self.line.len() > 1 { "," } else { "" };
-            write!(self.line, "{comma}\"{DELETED_COLUMN}\":{}", row.deleted)?;
+            write!(self.line, "{comma}\"{}\":", mark.name())?;
+            match mark.value(row) {
+                Some(value) => value.write_json(false, &mut self.line),
+                None => self.line.extend_from_slice(b"null"),
+            }
         }
         self.line.extend_from_slice(b"}\n");
         self.stream.write_all(&self.line)
@@ -79,35 +93,18 @@ pub(crate) fn write_cell(column: &TableColumn, cell: &ExportedCell<'_>, to: &mut
 
 fn write_item(column: &TableColumn, item: &CellItem<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
-        Ok(value)
-            if value.is_json_literal()
-                && !(column.format.wide_integers_as_text && value.exceeds_double_precision()) =>
-        {
-            value.write_text(to);
-        }
-        Ok(ExportedValue::Text(text)) => write_string(&text, to),
-        Ok(value) => {
-            // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
-            to.push(b'"');
-            value.write_text(to);
-            to.push(b'"');
-        }
+        Ok(value) => value.write_json(column.format.wide_integers_as_text, to),
         Err(ValueMarker::File(ValueFileRef { path, bytes })) => {
             to.extend_from_slice(b"{\"$file\":");
-            write_string(path, to);
+            write_json_string(path, to);
             to.extend_from_slice(format!(",\"$bytes\":{bytes}}}").as_bytes());
         }
         Err(ValueMarker::Unreadable(unreadable)) => {
             to.extend_from_slice(b"{\"$unreadable\":");
-            write_string(&unreadable.reason, to);
+            write_json_string(&unreadable.reason, to);
             to.extend_from_slice(b",\"$stored\":\"");
             write_hex(&unreadable.stored, to);
             to.extend_from_slice(b"\"}");
         }
     }
-}
-
-fn write_string(text: &str, to: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(to, text);
 }

@@ -30,9 +30,6 @@ use crate::cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
 use crate::table::TableColumn;
 use crate::value::ExportedValue;
 
-/// Name of the column that marks rows flagged as deleted.
-pub(crate) const DELETED_COLUMN: &str = "_deleted";
-
 /// An export's output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {

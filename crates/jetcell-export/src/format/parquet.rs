@@ -16,8 +16,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
+use crate::additional_rows::RowMark;
 use crate::cell::ExportedCell;
-use crate::format::{DELETED_COLUMN, item_value, json};
+use crate::format::{item_value, json};
 use crate::output::OutputStream;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
@@ -33,7 +34,7 @@ const GROUP_CELLS: usize = 1 << 20;
 pub(crate) struct ParquetTable {
     writer: SerializedFileWriter<OutputStream>,
     columns: Vec<ColumnBatch>,
-    deleted: Option<ColumnBatch>,
+    marks: Vec<(RowMark, ColumnBatch)>,
     unreadable: ColumnBatch,
     bytes: usize,
     cells: usize,
@@ -61,7 +62,7 @@ impl ParquetTable {
     pub(crate) fn new(
         stream: OutputStream,
         table: &SourceTable,
-        mark_deleted: bool,
+        marks: Vec<RowMark>,
     ) -> io::Result<ParquetTable> {
         let mut names = table.columns.iter().map(|column| column.column.name.to_lowercase()).collect();
         let mut fields = Vec::new();
@@ -70,11 +71,10 @@ impl ParquetTable {
             fields.push(field(column).map_err(error)?);
             columns.push(ColumnBatch::new(column.kind, column.flags.contains(ColumnFlags::MULTI_VALUED)));
         }
-        let deleted = mark_deleted.then(|| ColumnBatch::new(ColumnType::Bit, false));
         let mut extra =
             |name: &str, kind| field(&Column::new(1, &unique_name(name, &mut names), kind, 0)).map_err(error);
-        if mark_deleted {
-            fields.push(extra(DELETED_COLUMN, ColumnType::Bit)?);
+        for mark in &marks {
+            fields.push(extra(mark.name(), mark.kind())?);
         }
         fields.push(extra("_unreadable", ColumnType::Text)?);
         let schema = Type::group_type_builder("row").with_fields(fields).build().map_err(error)?;
@@ -85,7 +85,9 @@ impl ParquetTable {
         let writer =
             SerializedFileWriter::new(stream, Arc::new(schema), Arc::new(properties)).map_err(error)?;
         let unreadable = ColumnBatch::new(ColumnType::Text, false);
-        Ok(ParquetTable { writer, columns, deleted, unreadable, bytes: 0, cells: 0 })
+        let batch = |mark: RowMark| (mark, ColumnBatch::new(mark.kind(), false));
+        let marks = marks.into_iter().map(batch).collect();
+        Ok(ParquetTable { writer, columns, marks, unreadable, bytes: 0, cells: 0 })
     }
 
     pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
@@ -93,8 +95,11 @@ impl ParquetTable {
         for ((column, cell), batch) in table.columns.iter().zip(row.cells).zip(&mut self.columns) {
             self.bytes += batch.cell(column, cell, &mut notes);
         }
-        if let Some(deleted) = &mut self.deleted {
-            deleted.value(ExportedValue::Bit(row.deleted), 0, 1);
+        for (mark, batch) in &mut self.marks {
+            match mark.value(row) {
+                Some(value) => self.bytes += batch.value(value, 0, 1),
+                None => batch.absent(0, 0),
+            }
         }
         if notes.is_empty() {
             self.unreadable.absent(0, 0);
@@ -109,7 +114,11 @@ impl ParquetTable {
 
     fn flush(&mut self) -> io::Result<()> {
         let mut group = self.writer.next_row_group().map_err(error)?;
-        let batches = self.columns.iter_mut().chain(self.deleted.as_mut()).chain([&mut self.unreadable]);
+        let batches = self
+            .columns
+            .iter_mut()
+            .chain(self.marks.iter_mut().map(|(_, batch)| batch))
+            .chain([&mut self.unreadable]);
         for batch in batches {
             let mut column = group
                 .next_column()

@@ -9,8 +9,9 @@ use jetcell_vfs::{UnfinishedFile, with_path};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
+use crate::additional_rows::RowMark;
 use crate::cell::ExportedCell;
-use crate::format::{DELETED_COLUMN, item_value, json};
+use crate::format::{item_value, json};
 use crate::output;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
@@ -27,12 +28,14 @@ pub(crate) struct SqliteFile {
     file: UnfinishedFile,
     names: HashSet<String>,
     insert: String,
-    mark_deleted: bool,
+    marks: Vec<RowMark>,
+    /// Marks in the current table.
+    table_marks: Vec<RowMark>,
     buffer: Vec<u8>,
 }
 
 impl SqliteFile {
-    pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
+    pub(crate) fn new(target: &Path, force: bool, marks: Vec<RowMark>) -> io::Result<SqliteFile> {
         let file = output::create(target, force)?;
         let connection = Connection::open(file.temporary_path()).map_err(|error| failed(&file, error))?;
         // No rollback journal is needed, because the file is removed unless it is completed.
@@ -43,7 +46,7 @@ impl SqliteFile {
             .map_err(|error| failed(&file, error))?;
         connection.set_prepared_statement_cache_capacity(1);
         let (names, insert, buffer) = (HashSet::new(), String::new(), Vec::new());
-        Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
+        Ok(SqliteFile { connection, file, names, insert, marks, table_marks: Vec::new(), buffer })
     }
 
     /// Creates a table for the rows that follow.
@@ -63,8 +66,15 @@ impl SqliteFile {
         if table.columns.len() > MAX_COLUMNS {
             columns.push(format!("{} TEXT", quoted(&unique_name("_more", &mut taken))));
         }
-        if self.mark_deleted || columns.is_empty() {
-            columns.push(format!("{} INTEGER", quoted(&unique_name(DELETED_COLUMN, &mut taken))));
+        // SQLite does not accept a table without columns.
+        self.table_marks.clone_from(&self.marks);
+        if columns.is_empty() && self.marks.is_empty() {
+            self.table_marks.push(RowMark::Deleted);
+        }
+        for mark in &self.table_marks {
+            let name = unique_name(mark.name(), &mut taken);
+            let kind = if mark.kind() == ColumnType::Text { "TEXT" } else { "INTEGER" };
+            columns.push(format!("{} {kind}", quoted(&name)));
         }
         let marks = vec!["?"; columns.len()].join(",");
         self.insert = format!("INSERT INTO {name} VALUES ({marks})");
@@ -102,10 +112,18 @@ impl SqliteFile {
             let value = ToSqlOutput::Borrowed(ValueRef::Text(&self.buffer));
             statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
-        if self.mark_deleted || parameter == 0 {
-            statement
-                .raw_bind_parameter(parameter + 1, row.deleted)
-                .map_err(|error| failed(&self.file, error))?;
+        for mark in &self.table_marks {
+            parameter += 1;
+            let value = mark.value(row).map(|value| match value {
+                ExportedValue::Bit(value) => ToSqlOutput::from(value),
+                ExportedValue::Int(value) => ToSqlOutput::from(value),
+                value => {
+                    let mut text = Vec::new();
+                    value.write_text(&mut text);
+                    ToSqlOutput::from(String::from_utf8_lossy(&text).into_owned())
+                }
+            });
+            statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
         statement.raw_execute().map_err(|error| failed(&self.file, error))?;
         self.buffer.shrink_to(1 << 16);

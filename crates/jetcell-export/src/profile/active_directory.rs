@@ -5,6 +5,9 @@
 //! (attributeID). Attributes that were added later have another number, in `ATTj591540` (msDS-IntId). `ATTi131105`
 //! (isSingleValued) is true if an object has at most one value for the attribute.
 //!
+//! `ATTc131094` (governsID) contains the number of a class, and `ATTj131122` (linkID) the number of a linked attribute:
+//! an even number for one such as `member`, and the next odd number for its counterpart, `memberOf`.
+//!
 //! Each object has a number, `DNT_col`, and its parent's number, `PDNT_col`. `ATTm589825` (name) contains the
 //! object's name below its parent, and `RDNtyp_col` the number of the attribute that the name belongs to. Columns
 //! with syntax `b` refer to objects by number.
@@ -15,9 +18,10 @@ use std::sync::Arc;
 use ese_format::record::{ColumnFlags, ColumnType};
 
 use super::fields::{integer, text, visit_fields};
-use crate::names::{NameHierarchy, ValueNames};
+use crate::names::{NameHierarchy, ValueNames, number_key};
 use crate::source_database::SourceDatabase;
-use crate::table::{ColumnMeaning, SourceTable, make_column_names_unique};
+use crate::table::{ColumnMeaning, SourceTable, TableColumn, make_column_names_unique};
+use crate::value::ExportedValue;
 
 /// The main table. All its Currency columns contain integers.
 const OBJECTS: &str = "datatable";
@@ -25,6 +29,16 @@ const OBJECTS: &str = "datatable";
 const LINKS: &str = "link_table";
 /// Columns of the link table that contain object numbers.
 const LINK_ENDS: [&str; 2] = ["link_DNT", "backlink_DNT"];
+/// Column of the link table that contains half of the attribute's link number.
+const LINK_BASE: &str = "link_base";
+/// Columns of the link table that contain times in seconds since 1601.
+const LINK_TIMES: [&str; 2] = ["link_deactivetime", "link_deltime"];
+/// The table of security descriptors. Objects with equal descriptors refer to the same row.
+const DESCRIPTORS: &str = "sd_table";
+const DESCRIPTOR_ID: &str = "sd_id";
+const DESCRIPTOR: &str = "sd_value";
+/// Maximum total length in bytes of the descriptors in memory. References to other descriptors remain numbers.
+const MAX_DESCRIPTOR_BYTES: usize = 64 << 20;
 /// Prefix of columns that contain security identifiers. It is followed by the attribute number.
 const SECURITY_IDENTIFIER: &str = "ATTr";
 
@@ -50,10 +64,15 @@ const NAME: &str = "ATTm131532";
 const NUMBER: &str = "ATTc131102";
 const LATER_NUMBER: &str = "ATTj591540";
 const SINGLE: &str = "ATTi131105";
+const CLASS_NUMBER: &str = "ATTc131094";
+const LINK_NUMBER: &str = "ATTj131122";
 const OBJECT: &str = "DNT_col";
 const PARENT: &str = "PDNT_col";
 const NAME_ATTRIBUTE: &str = "RDNtyp_col";
 const NAME_BELOW_PARENT: &str = "ATTm589825";
+const ANCESTORS: &str = "Ancestors_col";
+/// Columns of the main table that contain times in seconds since 1601.
+const OBJECT_TIMES: [&str; 2] = ["recycle_time_col", "time_col"];
 /// Number of the root object, which has no name.
 const ROOT: i64 = 2;
 const PREFIX: &str = "ATT";
@@ -78,6 +97,18 @@ const TIMES: [&str; 14] = [
 const SECONDS_SYNTAX: char = 'l';
 /// Syntax letter for object names, which are stored as object numbers.
 const OBJECT_SYNTAX: char = 'b';
+/// Syntax letter for attributes and classes, which are stored as numbers.
+const IDENTIFIER_SYNTAX: char = 'c';
+/// Attributes with this syntax that define the number of the row's own attribute or class.
+const OWN_IDENTIFIERS: [&str; 2] = ["attributeID", "governsID"];
+/// Syntax letter for binary values.
+const BINARY_SYNTAX: char = 'k';
+/// Syntax letter for security descriptors, which are stored as numbers in the table of security descriptors.
+const DESCRIPTOR_SYNTAX: char = 'p';
+/// Attribute that contains the identifier of a server's database. The names of other attributes that contain GUIDs end
+/// in GUID.
+const INVOCATION: &str = "invocationId";
+const REPLICATION_METADATA: &str = "replPropertyMetaData";
 
 /// An attribute in the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,17 +117,22 @@ struct SchemaAttribute {
     single: bool,
 }
 
-/// The schema attributes by number, and the object names, of an Active Directory database.
+/// The schema, the object names and the security descriptors of an Active Directory database.
 #[derive(Debug, Default)]
 pub(super) struct DirectorySchema {
     attributes: BTreeMap<u32, SchemaAttribute>,
+    /// Names of attributes and classes by [`number_key`].
+    identifiers: Arc<BTreeMap<i64, String>>,
+    /// Names of linked attributes by half of their link number.
+    links: Arc<BTreeMap<i64, String>>,
     objects: Arc<NameHierarchy>,
+    descriptors: Arc<BTreeMap<i64, Box<[u8]>>>,
 }
 
 impl DirectorySchema {
     /// Reads the schema and the objects.
     pub(super) fn read(source: &SourceDatabase) -> DirectorySchema {
-        let mut directory = DirectorySchema { attributes: attributes(source), ..DirectorySchema::default() };
+        let mut directory = DirectorySchema::read_schema(source);
         let mut objects = NameHierarchy::default();
         let columns = [OBJECT, PARENT, NAME_ATTRIBUTE, NAME_BELOW_PARENT];
         visit_fields(source, OBJECTS, columns, |[object, parent, attribute, name]| {
@@ -108,7 +144,33 @@ impl DirectorySchema {
             }
         });
         directory.objects = Arc::new(objects);
+        directory.descriptors = Arc::new(descriptors(source));
         directory
+    }
+
+    /// Reads the schema, ignoring rows without a name or a number.
+    fn read_schema(source: &SourceDatabase) -> DirectorySchema {
+        let (mut attributes, mut identifiers, mut links) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let columns = [NAME, NUMBER, LATER_NUMBER, SINGLE, CLASS_NUMBER, LINK_NUMBER];
+        visit_fields(source, OBJECTS, columns, |[name, number, later, single, class, link]| {
+            let Some(name) = text(name) else { return };
+            let (number, class) = (integer(&number), integer(&class));
+            let later = integer(&later).filter(|_| number.is_some());
+            for number in [number, later, class].into_iter().flatten() {
+                identifiers.entry(number_key(number)).or_insert_with(|| name.clone());
+            }
+            if let Some(link) = integer(&link).filter(|link| link % 2 == 0) {
+                links.entry(link / 2).or_insert_with(|| name.clone());
+            }
+            let attribute = SchemaAttribute { name, single: integer(&single).unwrap_or(0) != 0 };
+            for number in [number, later].into_iter().flatten() {
+                // The stored number has the same 32 bits whether it is signed or unsigned.
+                attributes.entry(number as u32).or_insert_with(|| attribute.clone());
+            }
+        });
+        let (identifiers, links) = (Arc::new(identifiers), Arc::new(links));
+        DirectorySchema { attributes, identifiers, links, ..DirectorySchema::default() }
     }
 
     /// Returns true if the database contains schema rows.
@@ -143,33 +205,69 @@ impl DirectorySchema {
             self.apply_attributes(table);
         } else if table.name.eq_ignore_ascii_case(LINKS) {
             for column in &mut table.columns {
-                if LINK_ENDS.contains(&column.column.name.as_str()) {
+                let name = column.column.name.as_str();
+                if LINK_ENDS.contains(&name) {
                     column.names = Some(ValueNames::Objects(self.objects.clone()));
+                } else if name == LINK_BASE {
+                    column.names = Some(ValueNames::Numbers(self.links.clone()));
+                } else if LINK_TIMES.contains(&name) {
+                    column.format.meaning = ColumnMeaning::SecondsSince1601;
                 }
             }
+        } else if table.name.eq_ignore_ascii_case(DESCRIPTORS) {
+            let values = table.columns.iter_mut().filter(|column| column.column.name == DESCRIPTOR);
+            values.for_each(|column| column.format.meaning = ColumnMeaning::SecurityDescriptor);
         }
     }
 
     /// Names the main table's columns after their attributes, and applies the formats given by the schema.
     fn apply_attributes(&self, table: &mut SourceTable) {
         for column in &mut table.columns {
-            if let Some((syntax, attribute)) = self.find_attribute(&column.column.name) {
+            let name = column.column.name.as_str();
+            if name == ANCESTORS {
+                column.format.meaning = ColumnMeaning::IntegerList;
+            } else if OBJECT_TIMES.contains(&name) {
+                column.format.meaning = ColumnMeaning::SecondsSince1601;
+            }
+            if let Some((syntax, attribute)) = self.find_attribute(name) {
                 if attribute.single {
                     column.column.flags.remove(ColumnFlags::MULTI_VALUED);
                     column.format.application_single_valued = true;
                 }
-                let eight_bytes = matches!(column.column.kind, ColumnType::Currency | ColumnType::LongLong);
-                if eight_bytes && syntax == SECONDS_SYNTAX {
-                    column.format.meaning = ColumnMeaning::SecondsSince1601;
-                } else if eight_bytes && TIMES.contains(&attribute.name.as_str()) {
-                    column.format.meaning = ColumnMeaning::Filetime;
-                } else if syntax == OBJECT_SYNTAX && column.column.kind == ColumnType::Long {
-                    column.names = Some(ValueNames::Objects(self.objects.clone()));
-                }
+                self.apply_syntax(column, syntax, &attribute.name);
                 column.column.name.clone_from(&attribute.name);
             }
         }
         make_column_names_unique(table);
+    }
+
+    /// Applies the format of an attribute.
+    fn apply_syntax(&self, column: &mut TableColumn, syntax: char, attribute: &str) {
+        use ColumnType::{Binary, Currency, Long, LongBinary, LongLong};
+        match (syntax, column.column.kind) {
+            (SECONDS_SYNTAX, Currency | LongLong) => {
+                column.format.meaning = ColumnMeaning::SecondsSince1601;
+            }
+            (_, Currency | LongLong) if TIMES.contains(&attribute) => {
+                column.format.meaning = ColumnMeaning::Filetime;
+            }
+            (OBJECT_SYNTAX, Long) => column.names = Some(ValueNames::Objects(self.objects.clone())),
+            (IDENTIFIER_SYNTAX, Long) if !OWN_IDENTIFIERS.contains(&attribute) => {
+                column.names = Some(ValueNames::Numbers(self.identifiers.clone()));
+            }
+            (DESCRIPTOR_SYNTAX, Binary | LongBinary) => {
+                column.names = Some(ValueNames::Descriptors(self.descriptors.clone()));
+            }
+            (BINARY_SYNTAX, Binary | LongBinary) if attribute == REPLICATION_METADATA => {
+                column.names = Some(ValueNames::PropertyMetadata(self.identifiers.clone()));
+            }
+            (BINARY_SYNTAX, Binary | LongBinary)
+                if attribute == INVOCATION || attribute.to_ascii_lowercase().ends_with("guid") =>
+            {
+                column.format.meaning = ColumnMeaning::GuidBytes;
+            }
+            _ => {}
+        }
     }
 
     /// Returns the syntax letter and the attribute for a column name such as `ATTm590045`.
@@ -183,16 +281,15 @@ impl DirectorySchema {
     }
 }
 
-/// Reads the schema, ignoring rows without a name or a number.
-fn attributes(source: &SourceDatabase) -> BTreeMap<u32, SchemaAttribute> {
-    let mut found = BTreeMap::new();
-    visit_fields(source, OBJECTS, [NAME, NUMBER, LATER_NUMBER, SINGLE], |[name, number, later, single]| {
-        if let (Some(name), Some(number)) = (text(name), integer(&number)) {
-            let attribute = SchemaAttribute { name, single: integer(&single).unwrap_or(0) != 0 };
-            for number in [Some(number), integer(&later)].into_iter().flatten() {
-                // The stored number has the same 32 bits whether it is signed or unsigned.
-                found.entry(number as u32).or_insert_with(|| attribute.clone());
-            }
+/// Reads the security descriptors, up to a total length.
+fn descriptors(source: &SourceDatabase) -> BTreeMap<i64, Box<[u8]>> {
+    let (mut found, mut total) = (BTreeMap::new(), 0);
+    visit_fields(source, DESCRIPTORS, [DESCRIPTOR_ID, DESCRIPTOR], |[id, descriptor]| {
+        if let (Some(id), Some(ExportedValue::Binary(bytes))) = (integer(&id), descriptor)
+            && bytes.len() <= MAX_DESCRIPTOR_BYTES - total
+        {
+            total += bytes.len();
+            found.insert(id, bytes.into());
         }
     });
     found
@@ -201,7 +298,6 @@ fn attributes(source: &SourceDatabase) -> BTreeMap<u32, SchemaAttribute> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::ExportedValue;
     use ese_format::catalog::TableSchema;
     use ese_format::record::Column;
     use ese_format::{PageNumber, PageSize, TreeId};
@@ -263,10 +359,81 @@ mod tests {
             ]
         );
         let name = |number| table.columns[7].names.as_ref().unwrap().lookup(&ExportedValue::Int(number));
-        assert_eq!(name(3).unwrap(), "DC=example");
-        assert_eq!(name(4).unwrap(), r"CN=\ R\,D #1\ ,DC=example");
-        assert_eq!(name(5).unwrap(), r"99=\#a\0Ab,CN=\ R\,D #1\ ,DC=example");
+        let text = |text: &'static str| Some(ExportedValue::Text(text.into()));
+        assert_eq!(name(3), text("DC=example"));
+        assert_eq!(name(4), text(r"CN=\ R\,D #1\ ,DC=example"));
+        assert_eq!(name(5), text(r"99=\#a\0Ab,CN=\ R\,D #1\ ,DC=example"));
         assert_eq!(name(6), None);
         assert!(table.columns[0].names.is_none(), "the number of the object itself");
+    }
+
+    #[test]
+    fn links_descriptors_and_guids_are_recognized() {
+        let attribute = |name: &str| SchemaAttribute { name: name.into(), single: true };
+        let names = |number, name: &str| Arc::new(BTreeMap::from([(number, name.to_owned())]));
+        // The owner is the local system, and there are no lists.
+        let descriptor: Vec<u8> =
+            [&[1, 0, 0, 0x80, 20][..], &[0; 15], &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]].concat();
+        let directory = DirectorySchema {
+            attributes: BTreeMap::from([
+                (0, attribute("objectClass")),
+                (131_102, attribute("attributeID")),
+                (131_353, attribute("nTSecurityDescriptor")),
+                (589_826, attribute("objectGUID")),
+                (589_827, attribute("replPropertyMetaData")),
+            ]),
+            identifiers: names(655_369, "user"),
+            links: names(1, "member"),
+            descriptors: Arc::new(BTreeMap::from([(7, descriptor.clone().into())])),
+            ..DirectorySchema::default()
+        };
+        let applied = |name: &str, columns: &[(&str, ColumnType)]| {
+            let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));
+            schema.columns =
+                (256..).zip(columns).map(|(id, (name, kind))| Column::new(id, name, *kind, 0)).collect();
+            let mut table = SourceTable::new(&schema, PageSize::KIB_8);
+            directory.apply(&mut table);
+            table
+        };
+        let shown = |table: &SourceTable, column: usize, bytes: &[u8]| {
+            let mut text = Vec::new();
+            table.columns[column].value(bytes).unwrap().write_text(&mut text);
+            String::from_utf8(text).unwrap()
+        };
+        use ColumnType::{Long, LongBinary, LongLong};
+        let links = [
+            ("link_DNT", Long),
+            ("link_base", Long),
+            ("link_deltime", LongLong),
+            ("link_deactivetime", LongLong),
+        ];
+        let links = applied(LINKS, &links);
+        assert_eq!(shown(&links, 0, &5i32.to_le_bytes()), "5");
+        assert_eq!(shown(&links, 1, &1i32.to_le_bytes()), "member");
+        for column in [2, 3] {
+            assert_eq!(shown(&links, column, &13_013_628_273i64.to_le_bytes()), "2013-05-21T16:44:33Z");
+        }
+        let objects = [
+            ("ATTc0", Long),
+            ("ATTc131102", Long),
+            ("ATTp131353", LongBinary),
+            ("ATTk589826", LongBinary),
+            ("ATTk589827", LongBinary),
+            ("Ancestors_col", LongBinary),
+            ("time_col", LongLong),
+        ];
+        let objects = applied(OBJECTS, &objects);
+        assert_eq!(shown(&objects, 0, &655_369i32.to_le_bytes()), "user");
+        assert_eq!(shown(&objects, 1, &655_369i32.to_le_bytes()), "655369", "the number of the row itself");
+        assert_eq!(shown(&objects, 2, &7i64.to_le_bytes()), "O:SY");
+        assert_eq!(shown(&objects, 2, &descriptor), "O:SY", "a descriptor in the object's row");
+        assert_eq!(shown(&objects, 2, &8i64.to_le_bytes()), "0800000000000000", "an unknown number");
+        assert_eq!(shown(&objects, 3, &[0xab; 16]), "abababab-abab-abab-abab-abababababab");
+        assert_eq!(shown(&objects, 3, &[0xab; 3]), "ababab");
+        assert_eq!(shown(&objects, 4, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "[]");
+        assert_eq!(shown(&objects, 4, b"ab"), "6162", "another form");
+        assert_eq!(shown(&objects, 5, &[2, 0, 0, 0, 1, 1, 0, 0]), "[2,257]");
+        assert_eq!(shown(&objects, 5, &[2, 0, 0]), "020000");
+        assert_eq!(shown(&objects, 6, &13_013_628_273i64.to_le_bytes()), "2013-05-21T16:44:33Z");
     }
 }

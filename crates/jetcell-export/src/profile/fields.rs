@@ -33,7 +33,7 @@ pub(super) fn visit_fields<const N: usize>(
 /// Returns an integer, or `None` for null.
 pub(super) fn integer(value: &Option<ExportedValue<'_>>) -> Option<i64> {
     match value {
-        Some(ExportedValue::Int(value)) => Some(*value),
+        Some(ExportedValue::Int(value) | ExportedValue::Currency(value)) => Some(*value),
         _ => None,
     }
 }

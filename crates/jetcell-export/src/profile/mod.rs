@@ -22,15 +22,17 @@ pub enum ApplicationProfile {
     None,
     /// The profile that matches the database schema, if there is one.
     BySchema,
-    /// Active Directory: attribute and object names, times, and single values without lists.
+    /// Active Directory: names of attributes, objects, classes and links, times, security descriptors in SDDL,
+    /// replication metadata, and single values without lists.
     Directory,
-    /// System Resource Usage Monitor: provider, application and user names, and times.
+    /// System Resource Usage Monitor: names of providers, applications, users and types of network interfaces, and
+    /// times.
     UsageMonitor,
     /// User Access Logging: role names and addresses.
     AccessLogging,
-    /// Windows Search: property names, paths, times and sizes.
+    /// Windows Search: property names, paths, lists of texts, times, durations and sizes.
     Search,
-    /// Web page cache: container names, times and headers.
+    /// Web page cache: container names, times, headers and cookies.
     WebCache,
 }
 

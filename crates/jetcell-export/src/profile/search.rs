@@ -1,9 +1,12 @@
-//! The Windows Search index (`Windows.edb`): property names, folder paths, times and sizes.
+//! The Windows Search index (`Windows.edb`): property names, folder paths, lists, times and sizes.
 //!
 //! Columns in the property store are named after a number and a property, such as `15F-System_DateModified`, because
-//! column names cannot contain dots. Times and large integers are stored as eight bytes of binary data.
+//! column names cannot contain dots. Times, durations and large integers are stored as eight bytes of binary data.
+//! Properties with several texts are stored as UTF-16 texts that are separated by NULs.
 
 use std::sync::Arc;
+
+use ese_format::record::ColumnType;
 
 use super::fields::{integer, text, visit_fields};
 use crate::names::{NameHierarchy, ValueNames};
@@ -17,14 +20,22 @@ const FOLDERS: &str = "SystemIndex_GthrPth";
 const FILES: &str = "SystemIndex_Gthr";
 /// Table with a UTF-16 name in a column that declares a different code page.
 const CATALOGS: &str = "CatalogStorageManager";
-/// Property that stores text in a binary column.
-const KIND: &str = "System.Kind";
+/// Duration whose name does not end in `Duration`.
+const EDITING_TIME: &str = "TotalEditingTime";
+/// Long binary properties that do not contain texts.
+const NOT_TEXTS: [&str; 7] = [
+    "System.Contact.AccountPictureDynamicVideo",
+    "System.Contact.AccountPictureLarge",
+    "System.Contact.AccountPictureSmall",
+    "System.GPS.Latitude",
+    "System.GPS.Longitude",
+    "System.Message.ConversationIndex",
+    "System.StorageProviderShareStatuses",
+];
 /// Properties that store unsigned 64-bit integers.
-const INTEGERS: [&str; 8] = [
-    "System.ActivityHistory.ActiveDuration",
+const INTEGERS: [&str; 6] = [
     "System.Capacity",
     "System.FreeSpace",
-    "System.Media.Duration",
     "System.Size",
     "System.SizeUncompressed",
     "System.ThumbnailCacheId",
@@ -72,12 +83,16 @@ fn property(column: &mut TableColumn) {
     let name = if name.contains('_') { name.replace('_', ".") } else { name.to_owned() };
     // Matches names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
     let last = name.rsplit('.').next().unwrap_or_default();
-    if last.contains("Date") || last.ends_with("Time") && !last.starts_with("Local") {
-        column.format.meaning = ColumnMeaning::FiletimeBytes;
-    } else if INTEGERS.contains(&name.as_str()) {
-        column.format.meaning = ColumnMeaning::Unsigned;
-    } else if name == KIND {
-        column.format.meaning = ColumnMeaning::Utf16;
-    }
+    let local = last.starts_with("Local");
+    column.format.meaning = match column.column.kind {
+        ColumnType::LongBinary if name.starts_with("System.") && !NOT_TEXTS.contains(&name.as_str()) => {
+            ColumnMeaning::Utf16List
+        }
+        _ if last.ends_with("Duration") || last == EDITING_TIME => ColumnMeaning::DurationBytes,
+        _ if local && last.ends_with("Time") => ColumnMeaning::LocalFiletimeBytes,
+        _ if last.contains("Date") || last.ends_with("Time") => ColumnMeaning::FiletimeBytes,
+        _ if INTEGERS.contains(&name.as_str()) => ColumnMeaning::Unsigned,
+        _ => ColumnMeaning::Stored,
+    };
     column.column.name = name;
 }

@@ -1,4 +1,5 @@
-//! The Windows System Resource Usage Monitor (`SRUDB.dat`): provider, application and user names.
+//! The Windows System Resource Usage Monitor (`SRUDB.dat`): names of providers, applications, users and
+//! types of network interfaces.
 //!
 //! Tables are named after a provider's GUID. Rows refer to applications and users by number. The table
 //! `SruDbIdMapTable` maps these numbers to text (UTF-16) or to security identifiers.
@@ -16,6 +17,8 @@ use crate::value::{ExportedValue, sid_or_text};
 const ID_TABLE: &str = "SruDbIdMapTable";
 /// Columns that contain these numbers.
 const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
+/// Column that contains the identifier of a network interface.
+const INTERFACE: &str = "InterfaceLuid";
 /// Columns that contain times in units of 100 nanoseconds since 1601.
 const TIME_COLUMNS: [&str; 5] = ["ConnectStartTime", "EndTime", "EventTimestamp", "LocaleTime", "StartTime"];
 /// Providers in Windows 8 to 11, by GUID.
@@ -74,6 +77,8 @@ fn form(column: &mut TableColumn, ids: &ValueNames) {
     let name = column.column.name.as_str();
     if ID_COLUMNS.contains(&name) {
         column.names = Some(ids.clone());
+    } else if name == INTERFACE {
+        column.names = Some(ValueNames::Interfaces);
     }
     if TIME_COLUMNS.contains(&name) {
         column.format.meaning = ColumnMeaning::Filetime;

@@ -1,10 +1,14 @@
-//! The web cache of Internet Explorer and Edge (`WebCacheV01.dat`): container names, times and headers.
+//! The web cache of Internet Explorer and Edge (`WebCacheV01.dat`): container names, times,
+//! headers and cookies.
 //!
 //! The table `Containers` lists the containers. The entries in container 3, for example, are in the table
-//! `Container_3`.
+//! `Container_3`. Newer cookies are in tables such as `CookieEntryEx_2`, and the hosts that require HTTPS (HSTS) in
+//! tables such as `HstsEntryEx_3`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use ese_format::record::ColumnType;
 
 use super::fields::{integer, text, visit_fields};
 use crate::names::ValueNames;
@@ -15,25 +19,34 @@ const CONTAINERS: &str = "Containers";
 const CONTAINER: &str = "Container_";
 const ID: &str = "ContainerId";
 /// Columns that contain times in units of 100 nanoseconds since 1601.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 12] = [
     "AccessedTime",
     "CreationTime",
+    "Expires",
     "ExpiryTime",
     "LastAccessTime",
+    "LastModified",
     "LastModifiedTime",
     "LastScavengeTime",
+    "LastTimeUsed",
     "ModifiedTime",
     "PostCheckTime",
     "SyncTime",
 ];
 /// Columns that contain HTTP headers in ASCII.
 const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
+/// Prefixes of tables whose binary columns contain ASCII text.
+const ENTRIES: [&str; 2] = ["CookieEntryEx_", "HstsEntryEx_"];
 
 /// Returns true if the database is a web cache.
 pub(super) fn matches(source: &SourceDatabase) -> bool {
-    let entries =
-        |name: &str| name.get(..CONTAINER.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTAINER));
-    source.table(CONTAINERS).is_some() && source.tables().iter().any(|table| entries(&table.name))
+    source.table(CONTAINERS).is_some()
+        && source.tables().iter().any(|table| has_prefix(&table.name, CONTAINER))
+}
+
+/// Returns true if a table name starts with the prefix. ASCII letter case is ignored.
+fn has_prefix(table: &str, prefix: &str) -> bool {
+    table.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 /// Reads the names of the containers.
@@ -50,11 +63,13 @@ pub(super) fn read(source: &SourceDatabase) -> ValueNames {
 /// Replaces container numbers by names and applies the formats to the columns.
 pub(super) fn apply(table: &mut SourceTable, containers: &ValueNames) {
     let list = table.name.eq_ignore_ascii_case(CONTAINERS);
+    let entries = ENTRIES.iter().any(|prefix| has_prefix(&table.name, prefix));
     for column in &mut table.columns {
+        let binary = matches!(column.column.kind, ColumnType::Binary | ColumnType::LongBinary);
         let name = column.column.name.as_str();
         if TIMES.contains(&name) {
             column.format.meaning = ColumnMeaning::Filetime;
-        } else if HEADERS.contains(&name) {
+        } else if HEADERS.contains(&name) || entries && binary {
             column.format.meaning = ColumnMeaning::Ascii;
         } else if name == ID && !list {
             column.names = Some(containers.clone());

@@ -1,5 +1,6 @@
 //! Exports whose output is read back by other readers.
 
+mod carve;
 mod common;
 mod profiles;
 mod read_back;

@@ -5,13 +5,14 @@ use std::fs::File;
 use std::path::Path;
 
 use jetcell_export::{
-    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, RenderingOptions, Selection, export,
+    AdditionalRows, ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat,
+    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use testkit::corpus::Corpus;
+use testkit::samples;
 
 use crate::common::{JsonRows, json_lines};
 
@@ -26,7 +27,7 @@ fn run(
         selection: Selection::default(),
         format,
         destination: ExportDestination::Directory(output.to_owned()),
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering,
@@ -55,6 +56,25 @@ fn without_and_with(name: &str) -> Option<[BTreeMap<String, JsonRows>; 2]> {
     }))
 }
 
+/// Returns the tables of a sample, exported with the matching profile and without nulls.
+fn sample(name: &str) -> BTreeMap<String, JsonRows> {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join(name);
+    std::fs::write(&database, samples::read(name)).unwrap();
+    let output = directory.path().join("output");
+    run_as(&database, ExportFormat::JsonLines, &output, readable());
+    json_lines(&output)
+}
+
+/// Returns the options for values with the matching profile and without nulls.
+fn readable() -> RenderingOptions {
+    RenderingOptions {
+        profile: ApplicationProfile::BySchema,
+        omit_nulls: true,
+        ..RenderingOptions::default()
+    }
+}
+
 /// Returns the schema row of an attribute.
 fn schema_row<'r>(
     rows: &'r [serde_json::Map<String, Json>],
@@ -79,16 +99,13 @@ fn directory_exports_use_schema_names_integers_and_times() {
     };
     let plain = rows("plain", RenderingOptions::default());
     let row = schema_row(&plain, "ATTm131532", "whenCreated");
-    assert_eq!(row["ATTc131102"], serde_json::json!([131_074]));
-    assert_eq!(row["ATTl131074"], serde_json::json!([13_013_628_276i64]), "an integer in Active Directory");
+    assert_eq!(row["ATTc131102"], json!([131_074]));
+    assert_eq!(row["ATTl131074"], json!([13_013_628_276i64]), "an integer in Active Directory");
     let decimal = rows(
         "decimal",
         RenderingOptions { currency: CurrencyFormat::Decimal, ..RenderingOptions::default() },
     );
-    assert_eq!(
-        schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
-        serde_json::json!([1_301_362.827_6])
-    );
+    assert_eq!(schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"], json!([1_301_362.827_6]));
     let named = rows(
         "named",
         RenderingOptions { profile: ApplicationProfile::BySchema, ..RenderingOptions::default() },
@@ -118,6 +135,127 @@ fn directory_exports_use_schema_names_integers_and_times() {
 }
 
 #[test]
+fn directory_exports_resolve_classes_descriptors_metadata_and_links() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("db/8k/ntds-initial.dit", directory.path());
+    let output = directory.path().join("output");
+    run_as(&database, ExportFormat::JsonLines, &output, readable());
+    let len = std::fs::metadata(output.join("datatable.jsonl")).unwrap().len();
+    assert!(len < 12 << 20, "without nulls, the table has less than a fifth of its 61 MB: {len}");
+    let tables = json_lines(&output);
+    let objects = &tables["datatable"];
+    let first = json!({
+        "DNT_col": 1,
+        "OBJ_col": 1,
+        "cnt_col": 1,
+        "ab_cnt_col": 0,
+        "name": "$NOT_AN_OBJECT1$",
+        "objectGUID": "00000001-0000-0000-0000-000000000000",
+    });
+    assert_eq!(Json::Object(objects[0].clone()), first);
+    assert_eq!(objects[1]["nTSecurityDescriptor"], "O:WDG:WDD:(A;OICI;0xffffffff;;;WD)");
+    let row = schema_row(objects, "lDAPDisplayName", "organization");
+    for (column, expected) in [
+        ("objectGUID", json!("39350df6-dff4-4ab6-a961-5728c5972a17")),
+        ("schemaIDGUID", json!("bf967aa3-0de6-11d0-a285-00aa003049e2")),
+        ("objectClass", json!(["classSchema", "top"])),
+        ("systemPossSuperiors", json!(["domainDNS", "country", "locality"])),
+        ("systemMustContain", json!(["o"])),
+        ("governsID", json!(65540)),
+        ("nTSecurityDescriptor", json!("O:BAG:BAD:AIS:AI")),
+        ("Ancestors_col", json!([2, 4, 5, 6])),
+    ] {
+        assert_eq!(row[column], expected, "{column}");
+    }
+    let changes = row["replPropertyMetaData"].as_array().unwrap();
+    let change = json!({
+        "attribute": "objectClass",
+        "version": 1,
+        "time": "2013-05-21T16:44:37Z",
+        "originatingDsa": "00000000-0000-0000-0000-000000000000",
+        "originatingUsn": 1778,
+        "localUsn": 1778,
+    });
+    assert_eq!((changes.len(), &changes[0]), (24, &change));
+    let names: Vec<&Json> = changes.iter().map(|change| &change["attribute"]).take(4).collect();
+    assert_eq!(names, ["objectClass", "cn", "instanceType", "whenCreated"]);
+
+    let (machine, boot) = ("CN=BootMachine,O=Boot", "O=Boot");
+    let link = |base: &str| json!({"link_DNT": machine, "backlink_DNT": boot, "link_base": base});
+    let links: Vec<Json> = tables["link_table"].iter().cloned().map(Json::Object).collect();
+    assert_eq!(links, [link("hasMasterNCs"), link("msDS-hasMasterNCs")]);
+    let descriptors: Vec<&Json> = tables["sd_table"].iter().map(|row| &row["sd_value"]).collect();
+    assert_eq!(descriptors, ["O:WDG:WDD:(A;OICI;0xffffffff;;;WD)", "O:BAG:BAD:S:", "O:BAG:BAD:AIS:AI"]);
+}
+
+#[test]
+fn search_vectors_durations_and_local_times_are_readable() {
+    let rows = &sample("search-vectors.edb")["SystemIndex_PropertyStore"];
+    let first = json!({
+        "WorkID": 1,
+        "System.ItemPathDisplay": "C:\\a\\tool.lnk",
+        "System.Kind": ["link", "program"],
+        "System.ItemParticipants": ["one@example.org", "two@example.org"],
+        "System.Author": ["Ann", "Bob"],
+        "System.Document.TotalEditingTime": "PT1920S",
+        "System.DateModified": "2022-06-18T04:26:40Z",
+    });
+    let second = json!({
+        "WorkID": 2,
+        "System.ItemPathDisplay": "C:\\a\\b.docx",
+        "System.Kind": ["document"],
+        "System.Author": ["Ann"],
+    });
+    let rows: Vec<Json> = rows.iter().cloned().map(Json::Object).collect();
+    assert_eq!(rows, [first, second]);
+
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("db/32k/Windows-search.edb", directory.path());
+    let output = directory.path().join("output");
+    run_as(&database, ExportFormat::JsonLines, &output, readable());
+    let rows = json_lines(&output).remove("SystemIndex_PropertyStore").unwrap();
+    let row = rows.iter().find(|row| row["WorkID"] == 903).unwrap();
+    for (column, expected) in [
+        ("System.ActivityHistory.ActiveDuration", json!("PT11S")),
+        ("System.ActivityHistory.StartTime", json!("2022-02-05T19:53:29Z")),
+        ("System.ActivityHistory.LocalStartTime", json!("2022-02-05T14:53:29")),
+        ("System.ActivityHistory.LocalEndTime", json!("2022-02-05T14:53:40")),
+        ("System.ActivityHistory.DaysActive", json!(["19028"])),
+    ] {
+        assert_eq!(row[column], expected, "{column}");
+    }
+    assert_eq!(rows[0]["InvertedOnlyPids"], "28126512", "not text, although the bytes are valid UTF-16");
+    let applications = row["System.Activity.AppIdList"].as_array().unwrap();
+    assert_eq!(applications[1], "1:{D65231B0-B2F1-4857-A4CE-A8E7C6EA7D27}\\notepad.exe");
+}
+
+#[test]
+fn web_cache_cookies_and_https_hosts_are_readable() {
+    let tables = sample("webcache-cookies.edb");
+    let rows = |table: &str| -> Vec<Json> { tables[table].iter().cloned().map(Json::Object).collect() };
+    let cookie = json!({
+        "EntryId": 1,
+        "Expires": "2022-10-11T22:13:20Z",
+        "LastModified": "2022-06-18T04:26:40Z",
+        "RDomain": "org.example",
+        "Name": "session",
+        "Value": "abc=1",
+    });
+    assert_eq!(rows("CookieEntryEx_2"), [cookie]);
+    let host = json!({
+        "EntryId": 1,
+        "Expires": "2022-10-11T22:13:20Z",
+        "LastTimeUsed": "2022-06-18T04:26:40Z",
+        "RDomain": "org.example",
+    });
+    assert_eq!(rows("HstsEntryEx_3"), [host]);
+    let entry = json!({"EntryId": 1, "ContainerId": "Cookies", "AccessedTime": "2022-06-18T04:26:40Z"});
+    assert_eq!(rows("Container_1"), [entry]);
+}
+
+#[test]
 fn usage_monitor_exports_resolve_providers_applications_and_users() {
     let Some([plain, named]) = without_and_with("logsets/srum-win11-dirty/SRUDB.dat") else { return };
     assert_eq!(plain.len(), named.len());
@@ -138,6 +276,9 @@ fn usage_monitor_exports_resolve_providers_applications_and_users() {
             assert!(after[column] == *ids[&id] || after[column] == id, "{column} {id}: {}", after[column]);
         }
     }
+    let interfaces =
+        |name: &str| named["NetworkDataUsage"].iter().filter(|row| row["InterfaceLuid"] == name).count();
+    assert_eq!((interfaces("ethernetCsmacd_32768"), named["NetworkDataUsage"].len()), (142, 143));
     let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
     let good =
         |time: &&Json| time.as_str().is_some_and(|text| text.ends_with('Z')) || time.as_i64() == Some(0);

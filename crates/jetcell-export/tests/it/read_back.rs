@@ -5,7 +5,8 @@ use std::fs::File;
 use std::path::Path;
 
 use jetcell_export::{
-    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection, export,
+    AdditionalRows, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, RenderingOptions, Selection,
+    export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -25,7 +26,7 @@ fn run(database: &Path, format: ExportFormat, output: &Path) {
         selection: Selection::default(),
         format,
         destination,
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions::default(),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jetcell_export::{
-    ApplicationProfile, ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary,
-    ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
+    AdditionalRows, ApplicationProfile, ExportDestination, ExportError, ExportFormat, ExportOptions,
+    ExportSummary, ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use serde_json::Value as Json;
@@ -41,7 +41,7 @@ impl UsageMonitorDatabase {
             selection,
             format,
             destination: ExportDestination::Directory(self.directory.path().join(name)),
-            deleted: false,
+            additional: AdditionalRows::default(),
             force: false,
             row_limit: ROW_LIMIT,
             rendering: RenderingOptions {

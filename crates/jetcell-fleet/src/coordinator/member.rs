@@ -1,5 +1,8 @@
 //! The coordinator's record of a single host.
 
+use std::fmt;
+
+use jetcell_workload::RunPhase;
 use serde::{Deserialize, Serialize};
 
 use super::StorageOutcome;
@@ -15,6 +18,30 @@ pub struct LostHost {
     pub did: String,
     /// Description of the situation in which the coordinator gave up on the host.
     pub given_up: String,
+}
+
+/// Activity of a fleet host, according to its messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostActivity {
+    /// The host was declared lost.
+    Lost,
+    /// The test has ended, and no more messages are expected.
+    Ended,
+    /// A phase of the test is running.
+    Running(RunPhase),
+    /// The test has not started.
+    Waiting,
+}
+
+impl fmt::Display for HostActivity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HostActivity::Lost => "lost",
+            HostActivity::Ended => "ended",
+            HostActivity::Running(phase) => phase.title(),
+            HostActivity::Waiting => "waits",
+        })
+    }
 }
 
 /// A host that has joined a fleet, as tracked by the coordinator.
@@ -104,6 +131,16 @@ impl FleetMember {
     /// Returns information about the loss, if the host was declared lost.
     pub fn loss(&self) -> Option<&LostHost> {
         self.lost.as_ref()
+    }
+
+    /// Returns the activity of the host.
+    pub fn activity(&self) -> HostActivity {
+        match self.beat.phase {
+            _ if self.lost.is_some() => HostActivity::Lost,
+            _ if self.is_settled() => HostActivity::Ended,
+            Some(phase) => HostActivity::Running(phase),
+            None => HostActivity::Waiting,
+        }
     }
 
     /// Returns whether storing the host's result succeeded or failed, or `None` if it has not been attempted yet.

@@ -18,7 +18,7 @@ use crate::message::{
 };
 
 pub use coordinator_state::{CoordinatorState, ResumeError, SavedMember};
-pub use member::{FleetMember, LostHost};
+pub use member::{FleetMember, HostActivity, LostHost};
 pub use stop_reason::{FleetRefusal, StopReason};
 pub use storage_outcome::{StorageOutcome, StoreResultError};
 

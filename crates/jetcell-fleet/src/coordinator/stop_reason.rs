@@ -14,6 +14,13 @@ pub enum StopReason {
     /// The user requested the stop.
     #[error("stopped on request")]
     Requested,
+    /// The user requested the stop. Earlier versions stored it with its text.
+    #[error("{requested}")]
+    #[serde(untagged)]
+    RequestedWithText {
+        /// The text.
+        requested: String,
+    },
 }
 
 /// Reason why a fleet cannot run.
@@ -33,7 +40,7 @@ pub enum FleetRefusal {
     NotJoined { missing: Vec<u32>, timeout: TimeSpan },
     #[error("{0} timed out before the test started")]
     TimedOut(String),
-    #[error("{host} joined a fleet of {size} hosts; the rank must be between 0 and {}", size - 1)]
+    #[error("{host} joined a fleet of {size} hosts; the rank must be between 0 and {}", size.saturating_sub(1))]
     Rank { host: String, size: u32 },
     #[error(
         "{host} was started for {other} hosts, but the configuration has {size}; use the same number in both"
@@ -47,6 +54,10 @@ pub enum FleetRefusal {
     SameRank { rank: u32, one: String, other: String },
     #[error("{host}: {reason}")]
     Host { host: String, reason: String },
+    /// Earlier versions stored only the text of the reason.
+    #[error("{0}")]
+    #[serde(untagged)]
+    Text(String),
 }
 
 fn not_joined(missing: &[u32], timeout: TimeSpan) -> String {
@@ -62,3 +73,7 @@ fn not_joined(missing: &[u32], timeout: TimeSpan) -> String {
          raise join_timeout"
     )
 }
+
+#[cfg(test)]
+#[path = "stop_reason_tests.rs"]
+mod tests;

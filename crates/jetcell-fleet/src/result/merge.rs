@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use jetcell_workload::measurement::{LatencyHistogram, Sample, SamplePercentiles, VerificationResult};
+use jetcell_workload::measurement::{
+    LatencyHistogram, PageDamageCounts, Sample, SamplePercentiles, VerificationResult,
+};
 use jetcell_workload::result::{OperationCounts, RunAnalysis, RunResult};
 use jetcell_workload::{InstancePlan, Profile, RunPlan, Verdict};
 
@@ -80,6 +82,7 @@ pub fn merge_results(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -
         page_fault_stalls: sum(|run| run.page_fault_stalls),
         peak_resident_bytes: None,
         io_errors: sum(|run| run.io_errors),
+        damage: damage(results),
         verification: verification(results),
         log: lines(|run| &run.log),
         configuration: Profile {
@@ -91,6 +94,12 @@ pub fn merge_results(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -
         ..first.result.clone()
     };
     Some(HostResult { result, samples: samples(results) })
+}
+
+fn damage(results: &BTreeMap<u32, HostResult>) -> PageDamageCounts {
+    let mut all = PageDamageCounts::default();
+    results.values().for_each(|one| all.add(&one.result.damage));
+    all
 }
 
 fn operations(results: &BTreeMap<u32, HostResult>) -> OperationCounts {

@@ -246,13 +246,6 @@ impl FleetResult {
             hosts,
         }
     }
-
-    /// Formats the result as JSON.
-    pub fn to_json(&self) -> String {
-        let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
-        text.push('\n');
-        text
-    }
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ mod tests {
     const FILE_SYSTEMS: (&str, &[ComparedMetric]) = ("File systems", &ROWS);
 
     fn directory(name: &str) -> TestedDirectory {
-        let storage = DirectoryStorage { directory: name.into(), mount: None, device: None };
+        let storage = DirectoryStorage { directory: name.into(), mount: None, device: None, array: None };
         let (name, directory) = (name.into(), name.into());
         let (made, remarks) = (None, Vec::new());
         TestedDirectory { name, directory, storage, file_bytes: 0, allocated_bytes: 0, made, remarks }

@@ -110,7 +110,12 @@ mod tests {
             queue_requests: None,
             write_cache: None,
         };
-        let storage = DirectoryStorage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) };
+        let storage = DirectoryStorage {
+            directory: "/mnt".into(),
+            mount: Some(mount),
+            device: Some(device),
+            array: None,
+        };
         remarks(&storage, system).join("; ")
     }
 

@@ -91,6 +91,7 @@ pub use self::history_tests::{HistoryCounters, run};
 pub use self::shared::SharedLunVolume;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::WriteLogOptions;
+pub use self::write_log::has_write_log;
 
 /// LUN volume counters, accumulated since the volume was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

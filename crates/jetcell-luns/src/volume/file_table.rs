@@ -155,6 +155,28 @@ impl FileTable {
         found
     }
 
+    /// Returns the files that have some of these blocks of the array, with the numbers of these blocks in the file.
+    /// The ranges must be in order and disjoint.
+    pub fn files_at(&self, blocks: &[Range<u64>]) -> Vec<(PathBuf, Range<u64>)> {
+        let mut found: Vec<(PathBuf, Range<u64>)> = vec![];
+        for (name, node) in &self.names {
+            let mut at = 0;
+            for extent in &self.node(*node).extents {
+                let first = blocks.partition_point(|range| range.end <= extent.start);
+                for range in blocks[first..].iter().take_while(|range| range.start < extent.end) {
+                    let (start, end) = (extent.start.max(range.start), extent.end.min(range.end));
+                    let part = at + (start - extent.start)..at + (end - extent.start);
+                    match found.last_mut() {
+                        Some((file, last)) if file == name && last.end == part.start => last.end = part.end,
+                        _ => found.push((name.clone(), part)),
+                    }
+                }
+                at += extent.end - extent.start;
+            }
+        }
+        found
+    }
+
     pub fn extents(&self) -> impl Iterator<Item = &Range<u64>> {
         self.nodes.values().flat_map(|node| &node.extents)
     }
@@ -271,6 +293,19 @@ mod tests {
                 .step_by(40)
                 .all(|len| len >= end || FileTable::decode(&bytes[..len], 4000).is_none())
         );
+    }
+
+    #[test]
+    fn blocks_of_the_array_are_traced_to_files() {
+        let table = table();
+        let found = |blocks: &[Range<u64>]| -> Vec<(String, Range<u64>)> {
+            let files = table.files_at(blocks).into_iter();
+            files.map(|(name, range)| (name.display().to_string(), range)).collect()
+        };
+        let part = |name: &str, range: Range<u64>| (name.to_string(), range);
+        assert!(found(&[0..512, 702..900, 901..4000]).is_empty());
+        assert_eq!(found(&[600..701]), [part("a/b", 88..188), part("d", 0..1)]);
+        assert_eq!(found(&[500..513, 699..700, 900..902]), [part("a/b", 0..1), part("a/b", 187..189)]);
     }
 
     #[test]

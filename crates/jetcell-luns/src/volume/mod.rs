@@ -22,6 +22,7 @@ mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jetcell_array::{Array, ArrayError, ArrayRefusal, BLOCK, LoadMeter};
@@ -186,6 +187,27 @@ impl Volume {
         let blocks = array.layout().blocks();
         let mut read = |first, buffer: &mut [u8]| array.read(first, buffer);
         Ok(blocks > 2 * TABLE_AREA_BLOCKS && newest_table(&mut read, blocks)?.0.is_some())
+    }
+
+    /// Returns the files of an array that are stored in these bytes of the array, with the bytes of the file. The
+    /// array may be read-only.
+    ///
+    /// # Errors
+    /// The array cannot be read.
+    pub fn files_at(
+        array: &mut Array,
+        bytes: &[Range<u64>],
+    ) -> jetcell_array::Result<Vec<(PathBuf, Range<u64>)>> {
+        let blocks = array.layout().blocks();
+        if blocks <= 2 * TABLE_AREA_BLOCKS {
+            return Ok(vec![]);
+        }
+        let (table, _) = newest_table(&mut |first, buffer| array.read(first, buffer), blocks)?;
+        let block = BLOCK as u64;
+        let wanted: Vec<Range<u64>> =
+            bytes.iter().map(|range| range.start / block..range.end.div_ceil(block)).collect();
+        let found = table.map(|table| table.files_at(&wanted)).unwrap_or_default();
+        Ok(found.into_iter().map(|(file, part)| (file, part.start * block..part.end * block)).collect())
     }
 
     /// Mounts the files of an array at the path `root`. An array that was just created has no files.

@@ -133,7 +133,7 @@ pub fn csv(comparison: &RunComparison) -> String {
 }
 
 /// Renders JSON for use by programs.
-pub fn json(comparison: &RunComparison) -> String {
+pub fn json(comparison: &RunComparison) -> serde_json::Result<String> {
     let base = comparison.base;
     let value = |metric: &ComparisonMetric, run: usize| -> Json {
         let Some(value) = metric.value(run) else { return Json::Null };
@@ -175,7 +175,7 @@ pub fn json(comparison: &RunComparison) -> String {
         "differing_environment": settings(&comparison.environment),
         "warnings": comparison.warnings,
     });
-    jetcell_input::json_pretty(&all).expect("all keys are strings") + "\n"
+    jetcell_input::json_pretty(&all)
 }
 
 fn tables(comparison: &RunComparison) -> Vec<ReportTable> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jetcell_host::machine::ArrayStorage;
 use jetcell_input::number::human_bytes;
 use jetcell_workload::Verdict;
 use jetcell_workload::result::RunResult;
@@ -63,6 +64,20 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         all.push(("file system".into(), storage(&|one| Some(one.mount.as_ref()?.file_system.clone()))));
         all.push(("mount options".into(), storage(&|one| Some(one.mount.as_ref()?.options.clone()))));
         all.push(("device".into(), storage(&|one| Some(one.device.as_ref()?.name.clone()))));
+        let array = |of: fn(&ArrayStorage) -> Option<String>| storage(&|one| of(one.array.as_ref()?));
+        all.push(("array".into(), array(|array| Some(array.array.display().to_string()))));
+        all.push((
+            "array level".into(),
+            array(|array| Some(format!("{} of {} members", array.level, array.members.len()))),
+        ));
+        let members = |array: &ArrayStorage| {
+            let names: Vec<String> =
+                array.members.iter().map(|member| member.display().to_string()).collect();
+            Some(names.join(", "))
+        };
+        all.push(("array members".into(), array(members)));
+        all.push(("LUN".into(), array(|array| array.lun.clone())));
+        all.push(("simulated drive".into(), array(|array| array.simulated_drive.clone())));
         all
     };
     differing_settings(runs.iter().map(environment_settings).collect())

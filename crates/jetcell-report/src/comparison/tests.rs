@@ -201,7 +201,7 @@ fn insignificant_differences_are_marked_in_every_format() {
     assert!(markdown(&comparison).contains("(+1.0)"));
     assert!(csv(&comparison).lines().any(|line| line.starts_with("Transactional I/O,1/s,higher,b,288.8")
         && line.ends_with("no difference shown")));
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
     let value = &json["metrics"][0]["values"][1];
     assert_eq!(value["finding"], "no difference shown");
     assert!((value["difference_percent"].as_f64().unwrap() - 1.0).abs() < 1e-9);
@@ -236,6 +236,32 @@ fn different_settings_are_listed() {
         "{}",
         text(&comparison, 100).to_string()
     );
+}
+
+#[test]
+fn arrays_and_plain_files_under_the_same_directory_differ() {
+    use jetcell_host::machine::ArrayStorage;
+    let on_array = |level: &str, lun: Option<&str>| {
+        let mut run = run("a", 1.0, None);
+        let array = ArrayStorage {
+            array: "/arr".into(),
+            level: level.into(),
+            members: vec!["/m1".into(), "/m2".into()],
+            lun: lun.map(Into::into),
+            simulated_drive: None,
+        };
+        run.1.result.evidence.machine.set_arrays(&[("/data".into(), array)]);
+        run
+    };
+    let names = |runs: &[(String, StoredRun)]| -> Vec<String> {
+        let comparison = RunComparison::new(runs, 0);
+        comparison.environment.iter().map(|setting| setting.name.clone()).collect()
+    };
+    let plain = names(&[run("a", 1.0, None), on_array("raid5", None)]);
+    assert_eq!(plain, ["array", "array level", "array members"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid6", None)]), ["array level"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid5", Some("mail"))]), ["LUN"]);
+    assert_eq!(names(&[on_array("raid5", None), on_array("raid5", None)]), Vec::<String>::new());
 }
 
 #[test]
@@ -278,7 +304,7 @@ fn every_format_shows_the_doubts_about_a_run() {
     ] {
         assert!(shown.contains(verdict) && shown.contains(warning), "{shown}");
     }
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison).unwrap()).unwrap();
     assert_eq!(
         (json["runs"][0]["doubts"].as_array().unwrap().len(), &json["runs"][1]["doubts"][1]),
         (0, &"the load was not steady".into())

@@ -61,7 +61,7 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
             database.database.display().to_string().into(),
             ReportCell::count(counters.pages),
             ReportCell::count(counters.read_again),
-            ReportCell::count(counters.corrected),
+            ReportCell::count(counters.corrected).bad_if(counters.corrected > 0),
             ReportCell::count(counters.bad).bad_if(counters.bad > 0),
             counters.findings.join("; ").into(),
         ]

@@ -1,7 +1,7 @@
 //! Tables that describe a run's machine.
 
 use jetcell_host::Evidence;
-use jetcell_host::machine::{BlockDevice, DirectoryStorage};
+use jetcell_host::machine::{ArrayStorage, BlockDevice, DirectoryStorage};
 use jetcell_workload::profile::shell_word;
 use jetcell_workload::result::RunResult;
 
@@ -28,6 +28,9 @@ pub(super) fn machine(result: &RunResult) -> ReportTable {
 
 pub(super) fn storage(result: &RunResult) -> ReportTable {
     let row = |storage: &DirectoryStorage| {
+        if let Some(array) = &storage.array {
+            return array_row(storage, array);
+        }
         let mount = storage.mount.as_ref();
         let device = storage.device.as_ref();
         let of_device =
@@ -51,9 +54,56 @@ pub(super) fn storage(result: &RunResult) -> ReportTable {
         .or_note("Unknown.")
 }
 
+/// Returns the row of a directory whose files are on an array.
+fn array_row(storage: &DirectoryStorage, array: &ArrayStorage) -> Vec<ReportCell> {
+    let members: Vec<String> = array.members.iter().map(|member| member.display().to_string()).collect();
+    let place = match &array.lun {
+        Some(lun) => format!("LUN {lun} of the array {}", array.array.display()),
+        None => format!("array {}", array.array.display()),
+    };
+    vec![
+        storage.directory.display().to_string().into(),
+        format!("{} of {} members", array.level, members.len()).into(),
+        place.into(),
+        "".into(),
+        std::iter::once(members.join(", "))
+            .chain(array.simulated_drive.clone())
+            .collect::<Vec<_>>()
+            .join("; ")
+            .into(),
+        "".into(),
+        "".into(),
+    ]
+}
+
 fn describe(device: &BlockDevice) -> String {
     let kind = device.rotational.map(|rotational| if rotational { "rotational" } else { "not rotational" });
     let queue = device.queue_requests.map(|requests| format!("maximum of {requests} requests in the queue"));
     let parts = [Some(device.name.clone()), device.model.clone(), kind.map(str::to_string), queue];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::result;
+
+    #[test]
+    fn an_array_is_shown_and_the_repeated_command_uses_it() {
+        let mut run = result();
+        let array = ArrayStorage {
+            array: "/arr".into(),
+            level: "raid6".into(),
+            members: ["/m1", "/m2", "/m3", "/m4"].map(Into::into).to_vec(),
+            lun: Some("mail".into()),
+            simulated_drive: None,
+        };
+        assert!(run.repeatable_profile().to_command_line().contains("--dir /data "));
+        run.evidence.machine.set_arrays(&[("/data".into(), array)]);
+        let row: Vec<String> = storage(&run).rows[0].iter().map(ReportCell::text).collect();
+        assert_eq!(row[1..3], ["raid6 of 4 members", "LUN mail of the array /arr"]);
+        assert_eq!(row[4], "/m1, /m2, /m3, /m4");
+        assert!(run.repeatable_profile().to_command_line().contains("--dir array:/data "));
+        assert_eq!(run.repeatable_profile().to_toml().matches("array:/data").count(), 1);
+    }
 }

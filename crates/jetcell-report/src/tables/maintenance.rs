@@ -9,8 +9,17 @@ use crate::number::bytes;
 use crate::table::{ReportCell, ReportTable};
 
 pub(super) fn scan(result: &RunResult) -> ReportTable {
-    let columns =
-        ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Pages Zeroed/sec", "Bad"];
+    let columns = [
+        "Complete passes",
+        "Pages",
+        "Bytes",
+        "Empty",
+        "Read again",
+        "Zeroed",
+        "Pages Zeroed/sec",
+        "Corrected bits",
+        "Bad",
+    ];
     let rows = result.scan.iter().map(|scan| {
         vec![
             scan.database.display().to_string().into(),
@@ -21,6 +30,7 @@ pub(super) fn scan(result: &RunResult) -> ReportTable {
             ReportCell::count(scan.examined_again),
             ReportCell::count(scan.zeroed),
             ReportCell::figure(Unit::PerSecond, scan.zeroed_per_second()),
+            ReportCell::count(scan.corrected).bad_if(scan.corrected > 0),
             ReportCell::count(scan.bad).bad_if(scan.bad > 0),
         ]
     });

@@ -235,8 +235,8 @@ pub(super) fn disks(result: &RunResult) -> ReportTable {
 }
 
 pub(super) fn verification(result: &RunResult) -> ReportTable {
-    let columns = ["Pages or segments", "Bad", "Corrected bits", "Findings"];
-    let table = ReportTable::numbers("Verification", "File", columns).aligned(4.., Align::Left);
+    let columns = ["Pages or segments", "Bad", "Corrected bits", "Lost writes", "Findings"];
+    let table = ReportTable::numbers("Verification", "File", columns).aligned(5.., Align::Left);
     let Some(verification) = &result.verification else {
         return table.or_note("The run ended before pages and logs were verified.");
     };
@@ -245,7 +245,8 @@ pub(super) fn verification(result: &RunResult) -> ReportTable {
             file.path.display().to_string().into(),
             ReportCell::count(file.blocks),
             ReportCell::count(file.bad).bad_if(file.bad > 0),
-            ReportCell::count(file.repaired),
+            ReportCell::count(file.repaired).bad_if(file.repaired > 0),
+            ReportCell::count(file.lost_writes).bad_if(file.lost_writes > 0),
             file.findings.join("; ").into(),
         ]
     });

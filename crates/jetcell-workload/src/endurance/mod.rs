@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{InstanceIo, LoadTally, Measurement, Sample};
+use crate::measurement::{InstanceIo, LoadTally, Measurement, PageDamageCounts, Sample};
 use crate::plan;
 use crate::profile::{DatabaseSource, Options, Profile, TestKind};
 use crate::result::TestPart;
@@ -49,6 +49,8 @@ pub(crate) struct EnduranceState {
     io: Vec<InstanceIo>,
     tally: LoadTally,
     stalls: u64,
+    #[serde(default)]
+    damage: PageDamageCounts,
     #[serde(skip)]
     samples: Vec<Sample>,
 }
@@ -77,6 +79,7 @@ impl EnduranceState {
             io: Vec::new(),
             tally: LoadTally::default(),
             stalls: 0,
+            damage: PageDamageCounts::default(),
             samples: Vec::new(),
         }
     }
@@ -123,6 +126,11 @@ impl EnduranceState {
         EnduranceState { samples, ..self }
     }
 
+    /// Returns the damage to pages that was detected in the previous parts.
+    pub(crate) fn damage(&self) -> PageDamageCounts {
+        self.damage.clone()
+    }
+
     /// Returns the samples of the previous parts.
     pub(crate) fn samples(&self) -> &[Sample] {
         &self.samples
@@ -143,7 +151,9 @@ impl EnduranceState {
         tally.add(&part.tally);
         let mut cache = part.cache;
         cache.stalls = cache.stalls.saturating_add(self.stalls);
-        Measurement { seconds: part.seconds + self.seconds, io, tally, cache, ..part }
+        let mut damage = self.damage.clone();
+        damage.add(&part.damage);
+        Measurement { seconds: part.seconds + self.seconds, io, tally, cache, damage, ..part }
     }
 
     /// Returns the totals of the previous parts.
@@ -163,6 +173,7 @@ impl EnduranceState {
             io: whole.io.clone(),
             tally: whole.tally.clone(),
             stalls: whole.cache.stalls,
+            damage: whole.damage.clone(),
             samples: Vec::new(),
         }
     }

@@ -12,7 +12,7 @@ use jetcell_vfs::{OutputFile, open_input, sync_directory};
 use serde::{Deserialize, Serialize};
 
 use super::{EnduranceState, STATE_FILE, add_io};
-use crate::measurement::{InstanceIo, LoadTally};
+use crate::measurement::{InstanceIo, LoadTally, PageDamageCounts};
 use crate::result::TestPart;
 use crate::start_error::StartError;
 
@@ -34,6 +34,9 @@ struct StateIncrement {
     seconds: f64,
     /// Number of stalls in the total measured time.
     stalls: u64,
+    /// Damage to pages in the whole test.
+    #[serde(default)]
+    damage: PageDamageCounts,
     /// I/O since the previous state.
     io: Vec<InstanceIo>,
     /// Work since the previous state.
@@ -108,6 +111,7 @@ impl StateFiles {
             part: state.parts.last().cloned().unwrap_or_default(),
             seconds: state.seconds,
             stalls: state.stalls,
+            damage: state.damage.clone(),
             io: io.collect(),
             tally: state.tally.since(&before.tally),
         };
@@ -144,7 +148,7 @@ pub(super) fn with_increments(mut test: EnduranceState, dir: &Path) -> Result<En
         }
         add_io(&mut test.io, &more.io);
         test.tally.add(&more.tally);
-        (test.seconds, test.stalls) = (more.seconds, more.stalls);
+        (test.seconds, test.stalls, test.damage) = (more.seconds, more.stalls, more.damage);
         if let Some(part) = test.parts.last_mut() {
             *part = more.part;
         }

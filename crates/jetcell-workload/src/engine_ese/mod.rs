@@ -34,6 +34,7 @@ use ese_engine::{
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_host::Cancellation;
+use jetcell_host::machine::ArrayStorage;
 pub use jetcell_vfs::Backend;
 use jetcell_vfs::{
     CountedVfs, IoOperation, IoReason, IoSnapshot, LatencyPrecision, MountedVfs, RealOptions, RealVfs, Vfs,
@@ -75,6 +76,8 @@ pub struct EseEngine {
     files: Arc<dyn Vfs>,
     /// Array directories. Files under these directories are stored on array volumes.
     arrays: Vec<PathBuf>,
+    /// Descriptions of the arrays, for results.
+    array_storage: Vec<(PathBuf, ArrayStorage)>,
     array_counters: Option<Arc<ArrayCounterReader>>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
@@ -101,13 +104,20 @@ impl EseEngine {
         let arrays = mounts.iter().map(|(directory, _)| directory.clone()).collect();
         let files: Arc<dyn Vfs> =
             if mounts.is_empty() { files } else { Arc::new(MountedVfs::new(files, mounts)) };
-        Ok(EseEngine { files, arrays, array_counters: None, events: Mutex::default() })
+        let events = Mutex::default();
+        Ok(EseEngine { files, arrays, array_storage: vec![], array_counters: None, events })
     }
 
     /// Sets the function that reads the array counters for each sample. The function must return quickly.
     #[must_use]
     pub fn with_array_counters(self, read: Arc<ArrayCounterReader>) -> EseEngine {
         EseEngine { array_counters: Some(read), ..self }
+    }
+
+    /// Sets the descriptions of the arrays, each with its directory in the test. Results contain them.
+    #[must_use]
+    pub fn with_array_storage(self, array_storage: Vec<(PathBuf, ArrayStorage)>) -> EseEngine {
+        EseEngine { array_storage, ..self }
     }
 
     fn is_locked(&self, path: &Path) -> bool {
@@ -128,6 +138,10 @@ impl StorageEngine for EseEngine {
 
     fn array_of(&self, path: &Path) -> Option<PathBuf> {
         self.arrays.iter().find(|array| path.starts_with(array)).cloned()
+    }
+
+    fn array_storage(&self) -> &[(PathBuf, ArrayStorage)] {
+        &self.array_storage
     }
 
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, StartError> {

@@ -16,6 +16,7 @@ use ese_check::{
     Cancellation, CheckOptions, CheckPhase, Finding, FindingKind, Severity, check_database, check_logs,
     max_check_memory,
 };
+use ese_format::header::DatabaseState;
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
@@ -240,23 +241,29 @@ fn verify_database(
         Err(error) => return unreadable(path, &error),
     };
     if !report.clean && everything {
-        report.findings.insert(0, not_shut_down(path, &report.state));
+        report.findings.insert(0, not_shut_down(path, report.state));
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
+    let lost_writes =
+        report.findings.iter().filter(|finding| finding.kind == FindingKind::PageLostWrite).count() as u64;
     // Structural errors can occur without a damaged page, but the file must still fail the verification.
-    let bad = if damaged > 0 { damaged } else { report.errors().count() as u64 };
+    let is_other = |finding: &&Finding| {
+        !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite)
+    };
+    let bad = if damaged > 0 { damaged } else { report.errors().filter(is_other).count() as u64 };
     FileVerification {
         path: path.to_path_buf(),
         blocks: pages.examined(),
         bad,
         repaired: pages.repairable,
+        lost_writes,
         findings: lines(report.errors()),
     }
 }
 
-fn not_shut_down(path: &Path, state: &str) -> Finding {
-    let what = format!("the database is in state {state} after the run");
+fn not_shut_down(path: &Path, state: DatabaseState) -> Finding {
+    let what = format!("the database is in state {state:?} after the run");
     Finding::for_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
 }
 
@@ -270,8 +277,8 @@ fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancellation) -> File
         path: directory.to_path_buf(),
         blocks: report.logs.iter().map(|log| u64::from(log.valid_segments)).sum(),
         bad: errors().count() as u64,
-        repaired: report.logs.iter().filter(|log| log.torn).count() as u64,
         findings: lines(errors()),
+        ..FileVerification::default()
     }
 }
 

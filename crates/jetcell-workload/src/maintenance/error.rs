@@ -1,5 +1,6 @@
 //! Reasons why maintenance is not possible.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -66,15 +67,18 @@ impl MaintenanceError {
     }
 
     /// Returns what the user can do about the error.
-    pub fn advice(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            MaintenanceError::Engine(error) => return error.advice(),
+            MaintenanceError::Copy(error) => return error.advice(),
+            MaintenanceError::Instance(error) => return error.advice(),
             MaintenanceError::NoDatabase => "also specify the database file",
             MaintenanceError::OnlyOneCopy(_) => "specify only its directory",
             MaintenanceError::OnlyScan(_) => "use only --tasks scan",
             MaintenanceError::CopyWindow(_) => "omit --maintenance-window",
             MaintenanceError::UnusedWindow => "for example, use --tasks scan",
-            _ => return None,
-        })
+            MaintenanceError::Io(_) => return None,
+        }))
     }
 }
 

@@ -8,6 +8,7 @@ mod better;
 mod change;
 mod copy_counters;
 mod counters;
+mod damage;
 mod defragmentation;
 mod host;
 mod io;
@@ -37,6 +38,8 @@ pub use better::BetterDirection;
 pub use change::{Change, RepeatedFigure, winner};
 pub use copy_counters::CopyCounters;
 pub use counters::{CacheUsage, InstanceIo};
+pub(crate) use damage::{CountingSink, DamageTally, StorageFailure};
+pub use damage::{DamageCount, PageDamageCounts};
 pub use defragmentation::DefragSummary;
 pub(crate) use host::HostCounters;
 pub use host::{DiskUsage, HostUsage};
@@ -73,6 +76,8 @@ pub struct Measurement {
     pub cache: CacheUsage,
     /// Work done by the load.
     pub tally: LoadTally,
+    /// Damage to pages that the engine detected in the whole run.
+    pub damage: PageDamageCounts,
     /// Samples taken during the measured interval.
     pub samples: Vec<Sample>,
     /// The machine's resource usage over the measured interval.

@@ -25,9 +25,12 @@ pub struct ScanSummary {
     pub uninitialized: u64,
     /// Number of pages that were read again because they appeared damaged while a write was in progress.
     pub examined_again: u64,
-    /// Number of pages with a wrong checksum or page number, flipped bits, or a read error. A page is counted once
-    /// per pass.
+    /// Number of pages with a wrong checksum or page number, or a read error. A page is counted once per pass.
+    /// Results written by earlier versions include the pages with flipped bits.
     pub bad: u64,
+    /// Number of pages with flipped bits, which were corrected.
+    #[serde(default)]
+    pub corrected: u64,
     /// Running time in seconds, including pauses. Zero in results written by earlier versions.
     #[serde(default)]
     pub seconds: f64,
@@ -50,7 +53,8 @@ impl ScanSummary {
             bytes: progress.bytes,
             uninitialized: progress.uninitialized,
             examined_again: progress.examined_again,
-            bad: progress.bad,
+            bad: progress.bad.saturating_sub(progress.corrected),
+            corrected: progress.corrected,
             zeroed: progress.zeroed,
             findings: progress.findings.iter().map(finding).take(MAX_FINDINGS).collect(),
         }

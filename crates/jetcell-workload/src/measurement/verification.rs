@@ -23,8 +23,11 @@ pub struct FileVerification {
     pub blocks: u64,
     /// Number of damaged pages or segments.
     pub bad: u64,
-    /// Number of pages or segments with a single wrong bit, which was corrected in memory.
+    /// Number of pages with flipped bits, which were corrected in memory.
     pub repaired: u64,
+    /// Number of pages whose last write never reached the device, according to the flush map.
+    #[serde(default)]
+    pub lost_writes: u64,
     /// First findings, one line each.
     pub findings: Vec<String>,
 }

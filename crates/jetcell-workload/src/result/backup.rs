@@ -101,6 +101,11 @@ impl BackupTestResult {
         self.rate() / self.databases.len().max(1) as f64
     }
 
+    /// Returns the number of pages with corrected bits in all databases.
+    pub fn corrected(&self) -> u64 {
+        self.databases.iter().map(|database| database.counters.corrected).sum()
+    }
+
     /// Returns the number of bad pages in all databases.
     pub fn bad(&self) -> u64 {
         self.databases.iter().map(|database| database.counters.bad).sum()

@@ -2,8 +2,8 @@
 //! correctness rules are Jetcell's own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LatencyPercentiles, MIN_RATE, Measurement, OpenLoopBacklog, SaturationSearch, ScanSummary,
-    VerificationResult,
+    CONFIRMATIONS, LatencyPercentiles, MIN_RATE, Measurement, OpenLoopBacklog, PageDamageCounts,
+    SaturationSearch, ScanSummary, VerificationResult,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
@@ -15,7 +15,9 @@ use crate::verdict::{RuleBound, RuleKind, Verdict, VerdictRule};
 pub struct VerdictEvidence<'a> {
     /// Number of failed transfers in the whole run.
     pub io_errors: u64,
-    /// Error that ended the run early.
+    /// Damage to pages that the engine detected.
+    pub damage: PageDamageCounts,
+    /// Failed transfer that ended the run early.
     pub failure: Option<String>,
     /// Summaries of the checksum scans, if scans ran.
     pub scan: &'a [ScanSummary],
@@ -154,6 +156,7 @@ pub fn judge(
             .unwrap_or_default();
         correct.push(VerdictRule::at_most(RuleKind::BadPagesAfterTest, 0.0, bad as f64, note));
     }
+    correct.extend(damage_rules(evidence));
 
     let broken = |rules: &[VerdictRule]| rules.iter().find(|rule| !rule.passed).map(explain);
     let (verdict, reason) = if let Some(rule) = broken(&correct) {
@@ -179,6 +182,38 @@ pub fn judge(
     speed.extend(correct);
     speed.push(enough);
     Judgement { verdict, reason, rules: speed }
+}
+
+/// Returns the rules for damaged pages. A device that returns wrong data fails the test, even if a checksum corrected
+/// the data.
+fn damage_rules(evidence: &VerdictEvidence<'_>) -> [VerdictRule; 3] {
+    let PageDamageCounts { corrected, wrong_checksums, lost_writes } = &evidence.damage;
+    let in_backup = evidence.backup.map_or(0, BackupTestResult::corrected);
+    let files = evidence.verification.map(|verification| verification.files.as_slice()).unwrap_or_default();
+    let after_test = files.iter().map(|file| file.repaired).fold(0, u64::saturating_add);
+    let lost_after_test = files.iter().map(|file| file.lost_writes).fold(0, u64::saturating_add);
+    let lost_note = match (lost_writes.count, lost_after_test) {
+        (0, 1..) => "found by the verification after the test".into(),
+        _ => lost_writes.first.clone(),
+    };
+    let lost = lost_writes.count.saturating_add(lost_after_test);
+    let all = corrected.count.saturating_add(in_backup).saturating_add(after_test);
+    let note = match (corrected.count, in_backup, after_test) {
+        (0, 0, 0) => String::new(),
+        (0, 0, _) => "found by the verification after the test".into(),
+        (0, ..) => "found by the backup".into(),
+        _ => corrected.first.clone(),
+    };
+    [
+        VerdictRule::at_most(RuleKind::CorrectedBits, 0.0, all as f64, note),
+        VerdictRule::at_most(
+            RuleKind::WrongChecksums,
+            0.0,
+            wrong_checksums.count as f64,
+            wrong_checksums.first.clone(),
+        ),
+        VerdictRule::at_most(RuleKind::LostWrites, 0.0, lost as f64, lost_note),
+    ]
 }
 
 /// Returns the rule for a search. A search that found no sustained rate fails, regardless of the measurements at its
@@ -340,7 +375,7 @@ mod tests {
         wrong.tally.wrong_records = 1;
         assert_eq!(judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &wrong, &cut).verdict, Verdict::Fail);
         let nothing = judge(&profile(), &[], 0.0, &Measurement::default(), &cut);
-        assert_eq!((nothing.verdict, nothing.rules.len()), (Verdict::Incomplete, 3));
+        assert_eq!((nothing.verdict, nothing.rules.len()), (Verdict::Incomplete, 6));
     }
 
     #[test]
@@ -377,6 +412,45 @@ mod tests {
         let failed = judged(&scan);
         assert_eq!(failed.verdict, Verdict::Fail);
         assert!(failed.reason.contains("x.edb: page 7: wrong checksum"), "{}", failed.reason);
+    }
+
+    #[test]
+    fn corrected_bits_wrong_checksums_and_lost_writes_fail_a_test_under_their_own_names() {
+        use crate::measurement::{BackupCounters, DamageCount};
+        use crate::result::DatabaseBackup;
+        let judged = |evidence: VerdictEvidence<'_>| {
+            let judged = judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence);
+            assert_eq!(judged.rules.iter().filter(|rule| !rule.passed).count(), 1, "{:?}", judged.rules);
+            assert_eq!(judged.verdict, Verdict::Fail);
+            judged.reason
+        };
+        let some = |count| DamageCount { count, first: "a.edb: page 7: what it is".into() };
+        let damage = |damage| VerdictEvidence { damage, ..VerdictEvidence::default() };
+        let none = PageDamageCounts::default;
+        assert_eq!(
+            judged(damage(PageDamageCounts { corrected: some(318), ..none() })),
+            "Pages with corrected bits: 318 where at most 0 is allowed (a.edb: page 7: what it is)"
+        );
+        assert_eq!(
+            judged(damage(PageDamageCounts { wrong_checksums: some(1), ..none() })),
+            "Pages and logs with a wrong checksum: 1 where at most 0 is allowed (a.edb: page 7: what it is)"
+        );
+        assert_eq!(
+            judged(damage(PageDamageCounts { lost_writes: some(2), ..none() })),
+            "Lost writes: 2 where at most 0 is allowed (a.edb: page 7: what it is)"
+        );
+        let counters = BackupCounters { corrected: 4, ..BackupCounters::default() };
+        let databases = vec![DatabaseBackup { counters, ..DatabaseBackup::default() }];
+        let backup = BackupTestResult { databases, complete: true, ..BackupTestResult::default() };
+        assert_eq!(
+            judged(VerdictEvidence { backup: Some(&backup), ..VerdictEvidence::default() }),
+            "Pages with corrected bits: 4 where at most 0 is allowed (found by the backup)"
+        );
+        let file = FileVerification { repaired: 2, ..FileVerification::default() };
+        let verification = VerificationResult { files: vec![file], seconds: 1.0 };
+        let reason =
+            judged(VerdictEvidence { verification: Some(&verification), ..VerdictEvidence::default() });
+        assert!(reason.ends_with("(found by the verification after the test)"), "{reason}");
     }
 
     #[test]

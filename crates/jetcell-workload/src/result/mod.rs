@@ -14,10 +14,11 @@ mod recovery;
 mod replication;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use jetcell_input::{bounded_list, bounded_map};
+use jetcell_input::{bounded_list, bounded_map, json_pretty};
 use jetcell_vfs::{UnfinishedFile, replace_output};
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,8 @@ use crate::fragmentation::FragmentationChange;
 use crate::layout::RunPlan;
 use crate::measurement::{
     ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    OpenLoopBacklog, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend,
-    VerificationResult,
+    OpenLoopBacklog, PageDamageCounts, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact,
+    Trend, VerificationResult,
 };
 use crate::observer::RunPhase;
 use crate::profile::{Profile, TestKind};
@@ -246,6 +247,9 @@ pub struct RunResult {
     pub peak_resident_bytes: Option<u64>,
     /// Number of failed transfers.
     pub io_errors: u64,
+    /// Damage to pages that the engine detected.
+    #[serde(default)]
+    pub damage: PageDamageCounts,
     /// Result of the verification, or `None` if the run ended before it.
     pub verification: Option<VerificationResult>,
     /// Lines of the test log.
@@ -266,22 +270,35 @@ impl RunResult {
         }
     }
 
-    /// Returns the result as JSON, in the stored form.
-    pub fn to_json(&self) -> String {
-        let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
-        text.push('\n');
-        text
+    /// Returns the profile whose configuration file and command line repeat the run: directories on an array are
+    /// given as `array:DIR`.
+    pub fn repeatable_profile(&self) -> Profile {
+        let prefixed = |directory: &PathBuf| {
+            if self.evidence.machine.is_on_array(directory) {
+                let mut named = OsString::from("array:");
+                named.push(directory);
+                named.into()
+            } else {
+                directory.clone()
+            }
+        };
+        let profile = &self.configuration;
+        Profile {
+            dirs: profile.dirs.iter().map(prefixed).collect(),
+            log_dirs: profile.log_dirs.iter().map(prefixed).collect(),
+            ..profile.clone()
+        }
     }
 
     /// Writes the result to a file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        replace_output(path, self.to_json())
+        replace_output(path, json_pretty(self)?)
     }
 
     /// Writes the result to a file atomically, but without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
         let mut file = UnfinishedFile::create(path)?;
-        file.write_all(self.to_json().as_bytes())?;
+        file.write_all(json_pretty(self)?.as_bytes())?;
         file.finish_unsynced()
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Local};
 use jetcell_host::peak_resident_bytes;
 
+use crate::engine::StorageEngine;
 use crate::error::Error;
 use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
@@ -13,7 +14,8 @@ use crate::layout::{InstancePlan, RunPlan};
 use crate::load::LoadOperationKind;
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
-    Measurement, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult, trends,
+    Measurement, Repetitions, ScanSummary, SteadyState, StorageFailure, TaskImpact, Trend,
+    VerificationResult, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -70,13 +72,20 @@ pub(crate) struct ResultInputs {
 
 impl ResultInputs {
     /// Collects the evidence for a run that starts now.
-    pub(crate) fn new(profile: &Profile, plan: &RunPlan, started: DateTime<Local>) -> ResultInputs {
+    pub(crate) fn new(
+        profile: &Profile,
+        plan: &RunPlan,
+        engine: &dyn StorageEngine,
+        started: DateTime<Local>,
+    ) -> ResultInputs {
         let directories = profile.dirs.iter().chain(&profile.log_dirs).map(std::path::PathBuf::as_path);
+        let mut evidence = Evidence::collect(directories);
+        evidence.machine.set_arrays(engine.array_storage());
         ResultInputs {
             profile: profile.clone(),
             plan: plan.clone(),
             started,
-            evidence: Evidence::collect(directories),
+            evidence,
             initial_bytes: plan.initial_bytes(),
         }
     }
@@ -121,10 +130,17 @@ pub(crate) fn assemble(
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
+    let failure = loaded.failure.as_ref().map(|error| (StorageFailure::from_error(error), error.full_text()));
+    let mut damage = loaded.measured.damage.clone();
+    if let Some((Some(failure), text)) = &failure {
+        damage = damage.with_failure(*failure, text);
+    }
+    let is_failed_transfer = matches!(failure, Some((Some(StorageFailure::Io), _)));
     let verdict_evidence = VerdictEvidence {
         scan: &loaded.scan,
-        io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
-        failure: loaded.failure.as_ref().map(Error::full_text),
+        io_errors: loaded.io_errors.max(u64::from(is_failed_transfer)),
+        damage: damage.clone(),
+        failure: failure.filter(|_| is_failed_transfer).map(|(_, text)| text),
         verification: verification.as_ref(),
         backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
@@ -169,6 +185,7 @@ pub(crate) fn assemble(
         page_fault_stalls: measured.cache.stalls,
         peak_resident_bytes: peak_resident_bytes(),
         io_errors: verdict_evidence.io_errors,
+        damage,
         instances,
         scan: loaded.scan.clone(),
         defragmentation: loaded.defragmentation.clone(),
@@ -194,12 +211,6 @@ fn stress_trends(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
         TestKind::Stress => trends(&measured.samples),
         _ => Vec::new(),
     }
-}
-
-/// Returns true if the storage caused the error, as opposed to a full volume or a limit.
-fn is_device_failure(error: &Error) -> bool {
-    use ese_engine::Error::{Corrupt, Io, Log, PageTime, ReadOnly};
-    matches!(error, Error::Engine(Corrupt { .. } | Log { .. } | PageTime { .. } | ReadOnly(_) | Io { .. }))
 }
 
 /// Creates an instance row without figures. The row is named after the database. Jetstress uses the process number
@@ -315,28 +326,5 @@ fn operations(measured: &Measurement) -> OperationCounts {
         misses: tally.misses,
         wrong_records: tally.wrong_records,
         wrong: tally.wrong.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use ese_engine::{Error as EngineError, InstanceFailure, UsageError};
-
-    use super::*;
-
-    #[test]
-    fn a_full_volume_is_not_a_device_failure() {
-        let is_device_error = |number| {
-            is_device_failure(&EngineError::io("/d/a.edb", &io::Error::from_raw_os_error(number)).into())
-        };
-        let (no_space, quota) = (28, 122);
-        assert!(!is_device_error(no_space) && !is_device_error(quota));
-        let (device, read_only) = (5, 30);
-        assert!(is_device_error(device) && is_device_error(read_only));
-        assert!(is_device_failure(&EngineError::ReadOnly(InstanceFailure::Ended).into()));
-        assert!(!is_device_failure(&EngineError::from(UsageError::NoTransaction).into()));
-        assert!(!is_device_failure(&EngineError::Cancelled.into()));
     }
 }

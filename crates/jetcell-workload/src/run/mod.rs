@@ -30,7 +30,8 @@ use crate::fragmentation::{Fragmentation, FragmentationChange, database_fragment
 use crate::layout::{ResetAction, RunPlan};
 use crate::load::fill;
 use crate::measurement::{
-    DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult, read_samples,
+    CountingSink, DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult,
+    read_samples,
 };
 use crate::observer::{Observer, RunPhase};
 use crate::plan::end_creation;
@@ -134,7 +135,7 @@ pub fn run(
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(&unwritable)?;
 
     let path = plan.output.join("result.json");
-    let inputs = ResultInputs::new(profile, &plan, started);
+    let inputs = ResultInputs::new(profile, &plan, engine, started);
     let nothing = LoadPhaseResult::default();
     let mut unfinished = interim_result(assemble(&inputs, &watch.history, &nothing, None, None));
     unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(&unwritable)?;
@@ -144,7 +145,7 @@ pub fn run(
     watch.close_phase();
     // From here on, the current thread is the only writer of the file.
     watch.end_writers();
-    let (loaded, verification) = worked.inspect_err(|error| {
+    let (mut loaded, verification) = worked.inspect_err(|error| {
         // The stored result must not look like that of a running test. Even if this write fails too, the reason
         // stored earlier says that the run may have failed.
         unfinished.reason = format!("could not run: {}", with_advice(error, error.advice()));
@@ -153,6 +154,7 @@ pub fn run(
         let _ = unfinished.write(&path);
     })?;
 
+    loaded.measured.damage = watch.reported_damage();
     let cut_short = early_end_reason(stop, &loaded, watch);
     let result = assemble(&inputs, &watch.history, &loaded, verification, cut_short);
     watch.run_ended(&result);
@@ -175,7 +177,7 @@ fn begin_files(
     let path = plan.output.join("samples.csv");
     let continued = endurance.is_some();
     let events = EventFile::open(&plan.output, continued)?;
-    engine.report_events(Arc::new(events.clone()));
+    engine.report_events(Arc::new(CountingSink { tally: watch.damage.clone(), sink: events.clone() }));
     watch.events = Some(events);
     watch.event(&RunEvent::RunStarted { test: profile.test });
     let Some(test) = endurance else {
@@ -373,10 +375,10 @@ impl TestRun<'_> {
         watch.store_state(&measured, &parts);
         test_log::figures(&analysis(&measured, profile.threads), watch);
         for scanned in &scan {
-            let ScanSummary { pages, passes, bad, .. } = scanned;
+            let ScanSummary { pages, passes, bad, corrected, .. } = scanned;
             let database = scanned.database.display();
             watch.log(&format!(
-                "{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"
+                "{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages, {corrected} with corrected bits"
             ));
         }
         for summary in &defragmentation {
@@ -417,7 +419,7 @@ impl TestRun<'_> {
         let verification = VerificationResult { seconds: started.elapsed().as_secs_f64(), ..verification };
         let sum = |count: fn(&FileVerification) -> u64| verification.files.iter().map(count).sum::<u64>();
         watch.log(&format!(
-            "{} pages and log segments verified: {} bad, {} with a corrected bit",
+            "{} pages and log segments verified: {} bad, {} with corrected bits",
             sum(|file| file.blocks),
             sum(|file| file.bad),
             sum(|file| file.repaired)

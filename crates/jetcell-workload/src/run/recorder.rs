@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::endurance::{EnduranceState, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
-use crate::measurement::{CounterSnapshot, Measurement, Sample};
+use crate::measurement::{CounterSnapshot, DamageTally, Measurement, PageDamageCounts, Sample};
 use crate::observer::{Observer, RunPhase};
 use crate::result::{PhaseTime, RunResult, TestPart};
 use crate::run::assembly::{LoadPhaseResult, ResultInputs, RunHistory, assemble, interim_result};
@@ -45,6 +45,8 @@ pub(crate) struct RunRecorder<'a> {
     /// State files of a stress test and their writer, set while a part is running.
     states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
+    /// Damage to pages that the engine has reported.
+    pub(crate) damage: DamageTally,
 }
 
 impl Observer for RunRecorder<'_> {
@@ -86,6 +88,7 @@ impl Observer for RunRecorder<'_> {
     }
     fn report_totals(&mut self, so_far: Measurement) {
         let parts = self.parts(so_far.seconds);
+        let so_far = Measurement { damage: self.damage.counts(), ..so_far };
         if let Some(test) = &self.endurance {
             let whole = test.with_previous_totals(so_far);
             self.store_state(&whole, &parts);
@@ -114,6 +117,7 @@ impl RunRecorder<'_> {
             part: None,
             states: None,
             events: None,
+            damage: DamageTally::default(),
         }
     }
 
@@ -191,10 +195,18 @@ impl RunRecorder<'_> {
     /// Combines the measurement with the previous parts. Returns the combined measurement and all parts.
     pub(crate) fn with_previous_parts(&self, measured: Measurement) -> (Measurement, Vec<TestPart>) {
         let parts = self.parts(measured.seconds);
+        let measured = Measurement { damage: self.damage.counts(), ..measured };
         match self.endurance.as_ref().filter(|_| !parts.is_empty()) {
             Some(test) => (test.with_previous_parts(measured), parts),
             None => (measured, parts),
         }
+    }
+
+    /// Returns the damage to pages that the engine has reported in all parts of the run.
+    pub(crate) fn reported_damage(&self) -> PageDamageCounts {
+        let mut damage = self.endurance.as_ref().map(EnduranceState::damage).unwrap_or_default();
+        damage.add(&self.damage.counts());
+        damage
     }
 
     /// Returns all parts of a stress test, with the given measured time for the running part.

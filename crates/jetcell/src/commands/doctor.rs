@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_host::readiness::{ObservationSeverity, ReadinessReport};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, json_pretty};
 use jetcell_report::{StyledText, Tone};
 
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
-use crate::shared::json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,8 +39,8 @@ impl DoctorArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let report = ReadinessReport::examine(&self.directories)?;
-        console::print_result(self.json, || json(&report), || text(&report));
-        Ok(if report.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
+        console::print_serialized(self.json, || json_pretty(&report), || text(&report))?;
+        Ok(CommandOutcome::good_if(report.changes == 0))
     }
 }
 

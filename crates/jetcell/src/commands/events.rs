@@ -90,7 +90,7 @@ impl EventsArgs {
                 reader.skip_until(b'\n').map_err(error_with_path)?;
             }
         }
-        Ok(if unreadable == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(unreadable == 0))
     }
 
     /// Returns whether an event should be shown, or `None` if the value is not an event.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use jetcell_export::{
-    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
-    ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
+    AdditionalRows, ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat,
+    ExportOptions, ROW_LIMIT, RenderingOptions, Selection, TimeCondition, export,
 };
 use jetcell_host::ProgressReport;
 use jetcell_input::OptionValueError;
@@ -23,8 +23,9 @@ Examples:
   jetcell export ntds.dit --format csv --output tables/
   jetcell export SRUDB.dat --format sqlite --output srum.sqlite
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
-  jetcell export ntds.dit --table datatable --format jsonl --wide-integers string --output objects.jsonl
+  jetcell export ntds.dit --table datatable --format jsonl --omit-nulls --output objects.jsonl
   jetcell export Current.mdb --format parquet --deleted --output current/
+  jetcell export WebCacheV01.dat --table 'Container_*' --deleted --carve --format sqlite --output cache.sqlite
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
@@ -66,6 +67,13 @@ pub struct ExportArgs {
     /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
+    /// Also export removed rows from the free space of pages and from pages that a table no longer uses, marked in the
+    /// columns _carved_page, _carved_offset and _confidence (high, medium, low)
+    #[arg(long)]
+    carve: bool,
+    /// Also export the rows of pages with a bad checksum that can be decoded, marked in a column _damaged
+    #[arg(long)]
+    include_damaged: bool,
     /// CSV for a spreadsheet: put an apostrophe before each field that a spreadsheet would read as a formula (= + -
     /// @)
     #[arg(long)]
@@ -79,6 +87,9 @@ pub struct ExportArgs {
     /// Format of integers beyond 2^53 in JSON Lines
     #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
     wide_integers: WideIntegers,
+    /// Omit columns that are null from JSON Lines
+    #[arg(long)]
+    omit_nulls: bool,
     /// Replace existing files
     #[arg(long)]
     force: bool,
@@ -94,16 +105,17 @@ pub struct ExportArgs {
 enum ProfileName {
     /// The profile that matches the tables, if there is one
     Auto,
-    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of
-    /// objects, single values not written as lists, times
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), names of objects, classes and
+    /// links, security descriptors in SDDL, replication metadata, single values not written as lists, times
     Ntds,
-    /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times
+    /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, types of network
+    /// interfaces, times
     Srum,
     /// User Access Logging (Current.mdb, SystemIdentity.mdb): names of roles, addresses
     Ual,
-    /// Windows Search (Windows.edb): property names, folder paths, times, sizes
+    /// Windows Search (Windows.edb): property names, folder paths, lists of texts, times, durations, sizes
     Search,
-    /// Web cache (WebCacheV01.dat): names of containers, times, headers
+    /// Web cache (WebCacheV01.dat): names of containers, times, headers, cookies
     Webcache,
     /// Columns with their names and types from the catalog
     None,
@@ -163,7 +175,11 @@ impl ExportArgs {
             destination: destination(&self.output, self.format, selection.tables.len()),
             selection,
             format: self.format,
-            deleted: self.deleted,
+            additional: AdditionalRows {
+                deleted: self.deleted,
+                carved: self.carve,
+                damaged: self.include_damaged,
+            },
             force: self.force,
             row_limit: ROW_LIMIT,
             rendering: RenderingOptions {
@@ -171,6 +187,7 @@ impl ExportArgs {
                 currency: self.currency_format.into(),
                 profile: self.profile.into(),
                 wide_integers_as_text: self.wide_integers == WideIntegers::String,
+                omit_nulls: self.omit_nulls,
             },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead improves throughput.

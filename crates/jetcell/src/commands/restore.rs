@@ -1,7 +1,6 @@
 //! `jetcell restore`: restores databases from backups.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -13,7 +12,6 @@ use jetcell_backup::{
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::{json_path, json_paths};
-use jetcell_vfs::Vfs;
 use serde_json::json;
 
 use crate::console;
@@ -77,7 +75,7 @@ impl RestoreArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let vfs = vfs()?;
-        let only_one = |backup: &PathBuf| find_single_backup(&vfs, backup);
+        let only_one = |backup: &PathBuf| BackupList::find_single(&*vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
         let Some(to) = &self.to else {
             let window = restore_window(&vfs, &backups, self.logs.as_deref())?;
@@ -111,16 +109,12 @@ impl RestoreArgs {
                 error
             }
         })?;
-        console::print_result(
+        console::print_serialized(
             self.json,
             || json_with_evidence(as_json(to, &restored), backups.iter().chain([to])),
             || as_text(to, &restored, began.elapsed().as_secs_f64()),
-        );
-        Ok(if restored.skipped_databases.is_empty() && !restored.ends_early {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Findings
-        })
+        )?;
+        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty() && !restored.ends_early))
     }
 }
 
@@ -203,31 +197,4 @@ fn window_text(window: &RestoreWindow) -> String {
         position_text(window.earliest, window.earliest_time),
         position_text(window.latest, window.latest_time)
     )
-}
-
-/// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
-fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> CommandResult<PathBuf> {
-    if !directory.is_dir() || !BackupList::is_collection(vfs, directory) {
-        return Ok(directory.to_path_buf());
-    }
-    let list = BackupList::find(vfs, directory)?;
-    let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
-    // A set with a missing backup is not a single backup.
-    found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
-    found.sort();
-    found.dedup();
-    match found.len() {
-        0 => Ok(directory.to_path_buf()),
-        1 => Ok(found.remove(0)),
-        count => {
-            let first: Vec<String> = found.iter().take(3).map(|path| path.display().to_string()).collect();
-            let more = if count > first.len() { ", ..." } else { "" };
-            let named = first.join(", ");
-            Err(CommandError::new(format_args!(
-                "{}: the directory contains {count} backups",
-                directory.display()
-            ))
-            .advise(format!("specify one of them: {named}{more}")))
-        }
-    }
 }

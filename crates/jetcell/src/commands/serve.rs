@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::shared::listen_address::listen_address;
 use crate::shared::remote::{confined_vfs, links_in, token_in};
 
 const EXAMPLES: &str = "\
@@ -43,7 +44,7 @@ pub struct ServeArgs {
     #[arg(required = true, value_name = "[NAME=]DIR")]
     directories: Vec<String>,
     /// Address to listen on; without TLS, only a loopback address is allowed
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
     listen: SocketAddr,
     /// Certificate of this host, including intermediate certificates
     #[arg(long, value_name = "FILE", requires = "tls_key")]

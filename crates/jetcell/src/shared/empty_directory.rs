@@ -6,8 +6,9 @@ use std::path::Path;
 
 use crate::outcome::{CommandContext, CommandError, CommandResult};
 
-/// Fails if a directory is not empty. `what` names the content that the command will write to it.
-pub fn require_empty(directory: &Path, what: &str) -> CommandResult<()> {
+/// Fails if a directory is specified and not empty. `what` names the content that the command will write to it.
+pub fn require_empty<'p>(directory: impl Into<Option<&'p Path>>, what: &str) -> CommandResult<()> {
+    let Some(directory) = directory.into() else { return Ok(()) };
     match fs::read_dir(directory) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),

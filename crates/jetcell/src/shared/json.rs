@@ -5,11 +5,6 @@ use std::path::Path;
 use jetcell_host::Evidence;
 use serde::Serialize;
 
-/// Formats a result as JSON with a line end.
-pub fn json(result: &impl Serialize) -> String {
-    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
-}
-
 /// A result, and the evidence in the same fields as in the result of a test.
 #[derive(Serialize)]
 struct ResultWithEvidence<T> {
@@ -23,8 +18,8 @@ struct ResultWithEvidence<T> {
 pub fn json_with_evidence<'p, P: AsRef<Path> + ?Sized + 'p>(
     result: impl Serialize,
     paths: impl IntoIterator<Item = &'p P>,
-) -> String {
+) -> serde_json::Result<String> {
     let evidence = Evidence::collect(paths.into_iter().map(AsRef::as_ref));
     let result = ResultWithEvidence { result, evidence };
-    jetcell_input::json_line(&result).expect("text and numbers can be written as JSON") + "\n"
+    Ok(jetcell_input::json_line(&result)? + "\n")
 }

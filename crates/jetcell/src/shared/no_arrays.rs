@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jetcell_host::machine::ArrayStorage;
 use jetcell_vfs::Vfs;
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::ArrayCounters;
@@ -51,6 +52,11 @@ pub fn array_counters(_: &ArrayVolumes) -> Option<Arc<dyn Fn() -> ArrayCounters 
 impl ArrayVolumes {
     /// Returns no volumes.
     pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
+        vec![]
+    }
+
+    /// Returns no arrays.
+    pub fn storage(&self) -> Vec<(PathBuf, ArrayStorage)> {
         vec![]
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use ese_format::log::has_log_extension;
 use jetcell_host::Cancellation;
 use jetcell_remote::{
     AccessToken, ClientLimits, ClientTlsFiles, HostAddress, RemoteError, RemoteOptions, RemoteVfs,
@@ -222,8 +223,7 @@ fn refuse_links(directory: &Path) -> CommandResult<()> {
 
 /// Selects the logs from a list of files.
 fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
-    let is_log = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "log" || ending == "jtx");
-    files.iter().filter(is_log).collect()
+    files.iter().filter(|path| has_log_extension(path)).collect()
 }
 
 /// Returns the error for an unusable directory on another host.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetcell_backup::{BackupProgress, TransferControl};
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
+use jetcell_host::{Cancellation, ProgressReport, cancelled_by_signals, completed_share};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::time::format_duration;
@@ -27,8 +27,7 @@ impl TransferProgress {
         title: &'static str,
         rate: Option<ByteRate>,
     ) -> CommandResult<(TransferProgress, TransferControl)> {
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         Ok(TransferProgress::with_cancel(title, rate, cancel))
     }
 

@@ -12,6 +12,8 @@ use ese_format::PageNumber;
 use ese_format::checksum::seal_page;
 use serde_json::Value;
 use testkit::corpus::Corpus;
+use testkit::damage::EditableDatabase;
+use testkit::samples;
 
 use crate::cell::CellDirectory;
 use crate::copies::run;
@@ -91,6 +93,28 @@ fn json_integers_beyond_doubles_are_strings_on_request() {
     assert_eq!(ids(&[]), numbers);
     assert_eq!(ids(&["--wide-integers", "number"]), numbers);
     assert_eq!(ids(&["--wide-integers", "string"]), [Value::from(WIDE - 1), Value::from(WIDE.to_string())]);
+}
+
+#[test]
+fn json_nulls_are_omitted_on_request() {
+    let cell = CellDirectory::new();
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: ["Id", "Other", "Last"].map(|name| ColumnDefinition::new(name, ColumnType::Long)).into(),
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    };
+    made(&cell.path("app"), |session, database| {
+        session.create_table(database, &definition).unwrap();
+        let mut table = session.open_table(database, "t").unwrap();
+        let [id, other, last] = ["Id", "Other", "Last"].map(|name| table.column(name).unwrap());
+        table.insert(session, &[(id, Field::Long(1)), (last, Field::Long(3))]).unwrap();
+        table.insert(session, &[(id, Field::Long(2)), (other, Field::Long(0))]).unwrap();
+    });
+    let json =
+        |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat());
+    assert_eq!(json(&["--omit-nulls"]), "{\"Id\":1,\"Last\":3}\n{\"Id\":2,\"Other\":0}\n");
+    assert_eq!(json(&[]), "{\"Id\":1,\"Other\":null,\"Last\":3}\n{\"Id\":2,\"Other\":0,\"Last\":null}\n");
 }
 
 #[test]
@@ -189,4 +213,36 @@ fn security_descriptor_numbers_in_a_real_directory_are_integers() {
     let numbers: Vec<i64> = integers.lines().skip(1).map(|line| line.parse().unwrap()).collect();
     assert_eq!(numbers, [1, 2, 3]);
     assert!(text("sd_table", "sd_id", &["--currency-format", "decimal"]).starts_with("sd_id\n0.0001\n"));
+}
+
+#[test]
+fn deleted_rows_are_announced_and_carved_rows_have_columns() {
+    let cell = CellDirectory::new();
+    fs::create_dir_all(cell.path("app")).unwrap();
+    let mut database = EditableDatabase::new(samples::read("all-deleted.edb"));
+    fs::write(cell.path("app/data.edb"), &database.bytes).unwrap();
+    let words = ["export", "app/data.edb", "--table", "Container_16", "--format", "csv", "--output", "-"];
+    let output = cell.program(&words).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(notes.contains("357 rows are flagged deleted; --deleted exports them"), "{notes}");
+
+    let leaves = database.find(|page| {
+        page.is_leaf() && page.nodes().next().is_some_and(|node| node.data.ends_with(b"visited 0"))
+    });
+    database.edit(leaves[0], |mut leaf| leaf.delete_node(0));
+    fs::write(cell.path("app/data.edb"), &database.bytes).unwrap();
+    let text = run(&cell, 0, &[&words[..], &["--carve", "--include-damaged"]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    let page = leaves[0];
+    let offset = 40;
+    assert_eq!(lines[0], "Id,Url,_carved_page,_carved_offset,_confidence,_damaged");
+    assert_eq!(lines[1..], [format!("0,visited 0,{page},{offset},high,false")]);
+    let json = [&words[..5], &["jsonl", "--output", "-", "--deleted", "--carve"]].concat();
+    let rows = run(&cell, 0, &json);
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 357);
+    assert_eq!((&rows[0]["_deleted"], &rows[0]["_carved_page"]), (&true.into(), &Value::Null));
+    let last = &rows[356];
+    assert_eq!((&last["_deleted"], &last["_confidence"]), (&false.into(), &"high".into()));
 }

@@ -34,6 +34,7 @@ mod power;
 mod raid;
 mod raid_devices;
 mod raid_in_use;
+mod raid_lost_members;
 mod raid_luns;
 mod raid_reliability;
 mod raid_serve;

@@ -389,6 +389,12 @@ fn a_test_runs_on_an_array_that_fails_and_rebuilds() {
     let result = std::fs::read_to_string(cell.path("first/result.json")).unwrap();
     assert!(result.contains("/a/Jetstress001001.edb") && !cell.path("a/Jetstress001001.edb").exists());
     let result: Value = serde_json::from_str(&result).unwrap();
+    let storage = &result["machine"]["storage"][0];
+    let array = &storage["array"];
+    assert_eq!((&array["level"], &array["lun"]), (&"raid-dp".into(), &Value::Null), "{storage}");
+    assert_eq!((array["members"].as_array().unwrap().len(), &storage["mount"]), (6, &Value::Null));
+    let report = std::fs::read_to_string(cell.path("first/report.html")).unwrap();
+    assert!(report.contains("raid-dp of 6 members") && report.contains("array:/"), "the repeated command");
     assert!(
         result["final_database_bytes"].as_u64().unwrap() >= 32 << 20,
         "{}",

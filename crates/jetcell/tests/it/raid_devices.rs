@@ -160,3 +160,23 @@ fn devices_that_are_mounted_or_held_are_refused() {
         assembled(&names).close().unwrap();
     });
 }
+
+#[test]
+fn members_of_a_stopped_array_are_not_erased_without_force() {
+    let cell = CellDirectory::new();
+    let Some(devices) = devices(&cell, 3) else { return };
+    let names: Vec<&str> = devices.iter().map(|device| device.0.as_str()).collect();
+    ended(&cell, &[&["create", "a", "--level", "raid5", "--members"], &names[..]].concat());
+    let before = std::fs::read(cell.path("image1")).unwrap();
+    let tests: [&[&str]; 2] = [
+        &["disk", "test", names[1], "--erase", "--output", "out"],
+        &["test", "filesystems", "--make", "ext4,ext4", "--device", names[1], "--erase", "--output", "out"],
+    ];
+    for words in tests {
+        let stderr = cell.program_refused(words);
+        assert!(stderr.contains("a member of the Jetcell array"), "{words:?}: {stderr}");
+        assert!(stderr.contains("(raid5); add --force to erase it"), "{words:?}: {stderr}");
+    }
+    assert!(before == std::fs::read(cell.path("image1")).unwrap(), "a refused test writes nothing");
+    assert_eq!(state(&cell).0, Some(0));
+}

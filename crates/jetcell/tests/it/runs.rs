@@ -268,7 +268,7 @@ fn the_scan_finds_damage_without_adding_load_reads() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let result = cell.result("out");
     let reason = result["reason"].as_str().unwrap();
-    assert!(reason.starts_with("Bad pages seen by the checksum scan: "), "{reason}");
+    assert!(reason.starts_with("Pages with corrected bits: "), "{reason}");
     assert!(
         reason.contains("Jetstress001001.edb: page ") && reason.contains("flipped bits at byte.bit 1000.2")
     );

@@ -105,39 +105,28 @@ fn before_page(
     }
 }
 
-impl Split {
-    /// Returns the page as it was before the split, or `None` if the record has no image. Calls `decompress` if the
-    /// image is compressed.
-    pub fn before_page(
-        &self,
-        size: PageSize,
-        decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, ImageError> {
-        before_page(self.image_flags, &self.before_image, size, decompress)
-    }
+macro_rules! before_images {
+    ($($record:ty),*) => {
+        $(impl $record {
+            /// Returns the page as it was before the change, or `None` if the record has no image. Calls `decompress`
+            /// if the image is compressed.
+            pub fn before_page(
+                &self,
+                size: PageSize,
+                decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+            ) -> Result<Option<Vec<u8>>, ImageError> {
+                before_page(self.image_flags, &self.before_image, size, decompress)
+            }
 
-    /// Stores the page as it was before the split. Omits the free gap if that saves enough space.
-    pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
-        (self.image_flags, self.before_image) = image_of(page, size);
-    }
+            /// Stores the page as it was before the change. Omits the free gap if that saves enough space.
+            pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
+                (self.image_flags, self.before_image) = image_of(page, size);
+            }
+        })*
+    };
 }
 
-impl Merge {
-    /// Returns the page as it was before the merge, or `None` if the record has no image. Calls `decompress` if the
-    /// image is compressed.
-    pub fn before_page(
-        &self,
-        size: PageSize,
-        decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, ImageError> {
-        before_page(self.image_flags, &self.before_image, size, decompress)
-    }
-
-    /// Stores the page as it was before the merge. Omits the free gap if that saves enough space.
-    pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
-        (self.image_flags, self.before_image) = image_of(page, size);
-    }
-}
+before_images!(Split, Merge);
 
 fn image_of(page: &[u8], size: PageSize) -> (BeforeImageFlags, Vec<u8>) {
     match dehydrate(page, size) {

@@ -10,6 +10,7 @@ mod slot_devices;
 mod transfers;
 mod zone_generations;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
@@ -51,6 +52,8 @@ pub(crate) struct MemberSet {
     is_config_changed: bool,
     /// The zone that is partially rebuilt.
     pub partial_rebuild: Option<PartialZoneRebuild>,
+    /// Lost rows that were written since they were last examined.
+    pub rewritten_rows: BTreeSet<u64>,
     /// Paths of the members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
     pub counters: ArrayIoCounters,
@@ -79,6 +82,7 @@ impl MemberSet {
             mode,
             is_config_changed: false,
             partial_rebuild: None,
+            rewritten_rows: BTreeSet::new(),
             failed: vec![],
             counters: ArrayIoCounters::default(),
             is_maintenance: false,
@@ -93,6 +97,23 @@ impl MemberSet {
     pub fn lifetime(&self) -> LifetimeTotals {
         let ArrayIoCounters { blocks_read, blocks_written, defects, members, .. } = self.counters;
         self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
+    }
+
+    /// Remembers which slots have lost their blocks of a row. With 0, the row is no longer lost. The next
+    /// [`MemberSet::save_changes`] makes the change durable.
+    pub fn set_lost(&mut self, row: u64, slots: u32) {
+        if self.config.lost_rows.slots_of(row) != slots {
+            self.config.lost_rows.set(row, slots);
+            self.is_config_changed = true;
+        }
+    }
+
+    /// Remembers which of these rows, whose writes begin, are lost. They are examined after the writes.
+    pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
+        let lost = &self.config.lost_rows;
+        if !lost.is_empty() {
+            self.rewritten_rows.extend(rows.filter(|row| lost.slots_of(*row) != 0));
+        }
     }
 
     pub fn check_running(&self) -> Result<()> {

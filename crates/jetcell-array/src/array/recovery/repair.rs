@@ -33,6 +33,26 @@ impl RowWriter {
         self.repair(row, &state, &whole)
     }
 
+    /// Examines lost rows that were written. Rows whose data can be read again are no longer lost.
+    pub(in crate::array) fn examine_rewritten_rows(&mut self) -> Result<()> {
+        if self.rows.members.rewritten_rows.is_empty() {
+            return Ok(());
+        }
+        self.finish_rows()?;
+        for row in std::mem::take(&mut self.rows.members.rewritten_rows) {
+            self.rows.members.records.trim();
+            let state = self.rows.row_state(row);
+            self.remember_lost_cells(row, &state);
+        }
+        self.rows.members.save_changes()
+    }
+
+    /// Remembers which data of a row cannot be recovered, or that all of it can.
+    pub(crate) fn remember_lost_cells(&mut self, row: u64, state: &RowState) {
+        let slots = self.rows.slots_with_lost_data(row, state);
+        self.rows.members.set_lost(row, slots);
+    }
+
     /// Writes the recovered cells of a row back to the members of their slots.
     pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
         if self.rows.members.mode == ArrayMode::ReadOnly {

@@ -144,6 +144,18 @@ impl RowStore {
         Ok(WholeRow { cells, recovered })
     }
 
+    /// Returns a mask of the slots whose data of a row can neither be read nor recovered.
+    pub fn slots_with_lost_data(&mut self, row: u64, state: &RowState) -> u32 {
+        let all: Vec<usize> = (0..state.cells.len()).collect();
+        if self.whole_row(row, state, &all).is_ok() {
+            return 0;
+        }
+        let layout = *self.members.layout();
+        let unreadable = all.into_iter().filter(|cell| self.read_cell(row, *cell, state).is_none());
+        let slots = unreadable.fold(0, |slots, cell| slots | 1 << layout.slot(row, cell));
+        if layout.columns_only_on(row, slots).next().is_some() { slots } else { 0 }
+    }
+
     /// Checks whether a row's redundancy agrees with its data.
     pub fn check_consistency(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();

@@ -31,6 +31,7 @@ impl RowWriter {
         debug_assert!(rows.iter().all(|(row, _)| !self.rows.members.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
+        self.rows.members.note_written(rows.iter().map(|(row, _)| *row));
         let planned = self.rows.plan_rows(rows)?;
         let by_device = self.group_by_device(&planned);
         let members = &mut self.rows.members;

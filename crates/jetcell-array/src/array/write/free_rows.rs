@@ -177,6 +177,7 @@ impl RowWriter {
     }
 
     fn count_blocks_written(&mut self, rows: &[FreeRowWrite]) {
+        self.rows.members.note_written(rows.iter().map(|(row, _)| *row));
         let blocks = rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
         self.rows.members.counters.blocks_written += blocks;
     }

@@ -25,6 +25,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::Path;
 
 use jetcell_array::{ArrayError, ArrayRefusal, BLOCK, Result, WriteLogError};
@@ -81,6 +82,25 @@ impl WriteLogIdentity {
         };
         is_same.then_some(geometry)
     }
+}
+
+/// Returns true if a file or device has the header of a write log at its start, or the copy of the header at its end.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn has_write_log(file: &dyn File) -> io::Result<bool> {
+    let bytes = file.len()?;
+    if bytes < BLOCK as u64 {
+        return Ok(false);
+    }
+    let mut block = IoBuffer::zeroed(BLOCK);
+    for offset in [0, header_copy(bytes)] {
+        file.read_at(offset, &mut block, IoReason::LogRead)?;
+        if has_header_magic(&block) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns true if a file has a copy of a header for the same array, at an offset where a log of this size has its

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{
-    BackupError, BackupList, BackupManifest, BackupOptions, BackupResult, BackupType, CompleteBackup,
-    StreamBackup, back_up_stopped, discard_empty_set, plan_stream_backups, read_stream_set, snapshot_stopped,
+    BackupError, BackupList, BackupOptions, BackupResult, BackupType, StreamBackup, back_up_stopped,
+    discard_empty_set, find_stream_backup, plan_stream_backups, snapshot_stopped,
 };
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::json_path;
@@ -166,7 +165,10 @@ impl BackupArgs {
             let back_up = || {
                 let options = BackupOptions {
                     kind: self.kind(),
-                    parent: self.find_base_backup(&vfs, files, to)?,
+                    parent: match &self.base {
+                        Some(base) => find_stream_backup(&vfs, base, files)?,
+                        None => BackupList::find_base(&vfs, self.kind(), files, &absolute(to)?)?,
+                    },
                     remove_logs: self.remove_logs,
                     source_is_copy: copy.is_some(),
                     log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
@@ -201,7 +203,7 @@ impl BackupArgs {
         let is_bad = |(_, made, _): &(&Path, BackupResult, f64)| {
             made.manifest.databases.iter().any(|database| !database.usable)
         };
-        console::print_result(
+        console::print_serialized(
             self.json,
             || {
                 let mut all: Vec<_> = made.iter().map(|(path, made, _)| as_json(path, made)).collect();
@@ -212,8 +214,8 @@ impl BackupArgs {
                 json_with_evidence(result, self.from.iter().chain([to]))
             },
             || made.iter().map(|(path, made, seconds)| as_text(path, made, *seconds)).collect::<String>(),
-        );
-        Ok(if made.iter().any(is_bad) { CommandOutcome::Findings } else { CommandOutcome::Good })
+        )?;
+        Ok(CommandOutcome::good_if(!made.iter().any(is_bad)))
     }
 
     /// Pauses replay if the source is a passive copy.
@@ -235,38 +237,6 @@ impl BackupArgs {
             return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
         }
         Ok(None)
-    }
-
-    /// Returns the earlier backup on which this backup builds.
-    fn find_base_backup(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        files: &[PathBuf],
-        to: &Path,
-    ) -> CommandResult<Option<PathBuf>> {
-        if self.kind().has_pages() {
-            return Ok(self.base.clone());
-        }
-        let set = RecoverySet::find(vfs, files)?;
-        let stream = set.signature.to_hex();
-        if let Some(base) = &self.base {
-            let Some(members) = read_stream_set(&**vfs, base)? else { return Ok(Some(base.clone())) };
-            let is_of_stream = |member: &PathBuf| {
-                BackupManifest::read(&**vfs, member).is_ok_and(|found| found.log_signature == stream)
-            };
-            return Ok(members.into_iter().find(is_of_stream));
-        }
-        let to = absolute(to)?;
-        let fits = |found: &&CompleteBackup| {
-            let kinds: &[BackupType] = match self.kind() {
-                BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],
-                _ => &[BackupType::Full],
-            };
-            found.manifest.log_signature == stream && kinds.contains(&found.manifest.kind)
-        };
-        let beside = BackupList::find(vfs, to.parent().unwrap_or(Path::new("/")))?;
-        let newest = beside.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
-        Ok(newest.map(|found| found.directory.clone()))
     }
 }
 

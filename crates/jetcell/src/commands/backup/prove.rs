@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_backup::{BackupError, BackupList, BackupProof, CompleteBackup, prove};
-use jetcell_input::json_path;
 use jetcell_input::quantity::ByteRate;
+use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
 
 use super::age::unusable_lines;
@@ -49,11 +49,10 @@ impl ProveArgs {
     /// Runs the command.
     pub fn run(&self) -> CommandResult {
         let vfs = vfs()?;
-        let list = BackupList::find(&vfs, &self.directory)?;
-        let newest = list.newest(|backup| list.chain(backup).is_some());
+        let list = BackupList::find(&*vfs, &self.directory)?;
         let (progress, pace) = TransferProgress::start("Proof", self.rate)?;
         let mut proved: Vec<(&CompleteBackup, BackupProof)> = Vec::new();
-        for backup in newest {
+        for backup in list.last_complete() {
             let chain = list.chain(backup).unwrap_or_default();
             let chain: Vec<PathBuf> = chain.iter().map(|link| link.directory.clone()).collect();
             let absolute = std::path::absolute(&backup.directory)?;
@@ -65,20 +64,20 @@ impl ProveArgs {
             proved.push((backup, proof));
         }
         drop(progress);
-        console::print_result(
+        console::print_serialized(
             self.json,
             || json_with_evidence(as_json(&proved), [&self.directory]),
             || as_text(&self.directory, &list, &proved),
-        );
-        let is_good = !proved.is_empty() && proved.iter().all(|(_, proof)| proof.failure().is_none());
-        Ok(if is_good { CommandOutcome::Good } else { CommandOutcome::Findings })
+        )?;
+        let is_good = !proved.is_empty() && proved.iter().all(|(_, proof)| proof.is_good());
+        Ok(CommandOutcome::good_if(is_good))
     }
 }
 
 fn as_json(proved: &[(&CompleteBackup, BackupProof)]) -> serde_json::Value {
     let backup = |(backup, proof): &(&CompleteBackup, BackupProof)| {
         json!({
-            "path": json_path(&backup.directory), "id": backup.manifest.id, "good": proof.failure().is_none(),
+            "path": json_path(&backup.directory), "id": backup.manifest.id, "good": proof.is_good(),
             "proved_unix_ms": proof.proved_unix_ms, "seconds": proof.seconds, "databases": proof.databases,
             "pages": proof.pages, "position": proof.position, "problems": proof.problems,
         })
@@ -94,7 +93,7 @@ fn as_text(directory: &Path, list: &BackupList, proved: &[(&CompleteBackup, Back
     }
     for (backup, proof) in proved {
         let path = backup.directory.display();
-        if proof.problems.is_empty() {
+        if proof.is_good() {
             lines.push(format!(
                 "{path}: proved: {} databases with {} pages restored up to {} and checked in {:.1} s",
                 proof.databases, proof.pages, proof.position, proof.seconds
@@ -104,5 +103,5 @@ fn as_text(directory: &Path, list: &BackupList, proved: &[(&CompleteBackup, Back
             lines.extend(proof.problems.iter().map(|problem| format!("  {problem}")));
         }
     }
-    jetcell_input::printable_rows(&lines) + "\n"
+    printable_rows(&lines)
 }

@@ -64,13 +64,13 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> CommandResult {
         Ok(verified) => verified,
         Err(error) => return Ok(CommandError::from(error).print()),
     };
-    console::print_result(
+    console::print_serialized(
         json,
         || json_with_evidence(as_json(directory, &verified), [directory]),
         || as_text(directory, &verified),
-    );
+    )?;
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
-    Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
+    Ok(CommandOutcome::good_if(verified.problems.is_empty() && usable))
 }
 
 fn as_json(directory: &Path, verified: &BackupVerification) -> serde_json::Value {

@@ -9,16 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use ese_check::{
-    Cancellation, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
-};
+use ese_check::{CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files};
 use ese_format::PageNumber;
 use jetcell_backup::VerificationSubset;
-use jetcell_host::cancel_on_signals;
+use jetcell_host::cancelled_by_signals;
 use jetcell_input::OptionValueError;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_input::quantity::{ByteRate, QuantityKind, TimeSpan};
-use jetcell_vfs::{RealOptions, is_unfinished};
+use jetcell_vfs::{RealOptions, files_below};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
@@ -103,8 +101,7 @@ impl CheckArgs {
             return Err(CommandError::new("--subset and --unverified require the directory of a backup")
                 .advise("specify one"));
         }
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
             only_unverified: self.unverified,
@@ -167,7 +164,7 @@ impl CheckArgs {
         if nothing && skipped.is_empty() {
             return Err(nothing_to_check(paths.len()));
         }
-        output.finish(&sets, &skipped);
+        output.finish(&sets, &skipped)?;
         if cancel.is_cancelled() {
             return match resume {
                 Some(page) if paths.len() == 1 => {
@@ -244,32 +241,15 @@ fn expand(paths: &[PathBuf]) -> CommandResult<(Vec<PathBuf>, Vec<CommandError>)>
     for path in paths {
         let kind = std::fs::metadata(path).context(path.display())?;
         if kind.is_dir() {
-            walk(path, &mut files, &mut skipped);
+            files.extend(files_below(path, &mut |directory, error| {
+                skipped.push(CommandError::from(error).context(directory.display()));
+            }));
         } else {
             files.push(path.clone());
         }
     }
     files.dedup();
     Ok((files, skipped))
-}
-
-/// Adds all files below a directory in name order, except incomplete files. Links to directories are not followed,
-/// because they may form a loop.
-fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<CommandError>) {
-    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut entries = match entries {
-        Ok(entries) => entries,
-        Err(error) => return skipped.push(CommandError::from(error).context(directory.display())),
-    };
-    entries.sort_by_key(std::fs::DirEntry::path);
-    for entry in entries {
-        let path = entry.path();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => walk(&path, files, skipped),
-            _ if path.is_file() && !is_unfinished(&path) => files.push(path),
-            _ => {}
-        }
-    }
 }
 
 /// Rate of a throttle. A number without a unit could be a pause or a rate.

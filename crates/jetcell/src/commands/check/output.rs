@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ese_check::{
-    CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
-    Severity,
+    CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, FileState, Finding, FindingCounts,
+    LogSet, Severity,
 };
+use ese_format::header::DatabaseState;
 use jetcell_host::{Evidence, ProgressReport, completed_share};
 use jetcell_input::time::format_duration;
 use jetcell_input::{Align, Printable, printable_rows};
@@ -16,7 +17,7 @@ use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
-use crate::outcome::CommandError;
+use crate::outcome::{CommandError, CommandResult};
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
 const MAX_LISTED_FINDINGS: u64 = 100;
@@ -32,7 +33,7 @@ pub trait CheckOutput: Send + Sync {
     /// Receives the progress of the current file.
     fn report_progress(&self, progress: CheckProgress);
     /// Receives the overall results at the end of the check.
-    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]);
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) -> CommandResult<()>;
 }
 
 /// Check output as JSON lines.
@@ -40,6 +41,8 @@ pub trait CheckOutput: Send + Sync {
 pub struct JsonCheckOutput {
     bar: CheckProgressOutput,
     evidence: Evidence,
+    /// The last failure to serialize a line.
+    failure: Mutex<Option<serde_json::Error>>,
 }
 
 impl JsonCheckOutput {
@@ -47,6 +50,13 @@ impl JsonCheckOutput {
     pub fn new(paths: &[PathBuf]) -> JsonCheckOutput {
         let evidence = Evidence::collect(paths.iter().map(PathBuf::as_path));
         JsonCheckOutput { evidence, ..JsonCheckOutput::default() }
+    }
+
+    fn write<T: Serialize>(&self, kind: &'static str, content: &T, evidence: Option<&Evidence>) {
+        match jetcell_input::json_line(&JsonCheckLine { kind, content, evidence }) {
+            Ok(text) => console::print_json(&(text + "\n")),
+            Err(error) => *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+        }
     }
 }
 
@@ -60,18 +70,9 @@ struct JsonCheckLine<'a, T> {
     evidence: Option<&'a Evidence>,
 }
 
-fn line<T: Serialize>(kind: &'static str, content: &T, evidence: Option<&Evidence>) {
-    let text = jetcell_input::json_line(&JsonCheckLine { kind, content, evidence });
-    console::print_json(&format!(
-        "{}
-",
-        text.expect("reports have only string keys")
-    ));
-}
-
-/// Prints lines. Line ends within a line are escaped.
-fn write_out(lines: &[String]) {
-    console::print_wrapped(printable_rows(lines) + "\n");
+/// Prints a line. Line ends within it are escaped.
+fn write_out(line: &str) {
+    console::print_wrapped(printable_rows([line]) + "\n");
 }
 
 /// Renders a finding. Its severity is coloured.
@@ -86,24 +87,26 @@ fn finding_text(finding: &Finding) -> StyledText {
 
 impl CheckOutput for JsonCheckOutput {
     fn report_finding(&self, finding: &Finding) {
-        self.bar.with_line_hidden(|| line("finding", finding, None));
+        self.bar.with_line_hidden(|| self.write("finding", finding, None));
     }
 
     fn report_file(&self, report: FileReport) {
         self.bar.clear();
-        line("summary", &report, Some(&self.evidence));
+        self.write("summary", &report, Some(&self.evidence));
     }
 
     fn report_progress(&self, progress: CheckProgress) {
         self.bar.show(progress);
     }
 
-    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) -> CommandResult<()> {
         self.bar.clear();
-        sets.iter().for_each(|set| line("log-set", set, None));
+        sets.iter().for_each(|set| self.write("log-set", set, None));
         for error in skipped {
             error.print();
         }
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
@@ -150,7 +153,7 @@ impl CheckOutput for TextCheckOutput {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let more = std::mem::take(&mut state.listed_findings).saturating_sub(MAX_LISTED_FINDINGS);
         if more > 0 {
-            write_out(&[format!("{}: {more} more findings; --json lists all", report.path.display())]);
+            write_out(&format!("{}: {more} more findings; --json lists all", report.path.display()));
         }
         state.reports.push(FileReport { findings: Vec::new(), ..report });
     }
@@ -159,21 +162,22 @@ impl CheckOutput for TextCheckOutput {
         self.bar.show(progress);
     }
 
-    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[CommandError]) -> CommandResult<()> {
         self.bar.clear();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
         if any {
-            write_out(&[String::new()]);
+            write_out("");
         }
         let (table, notes) = summary(&state.reports, sets, self.structure);
         if !table.rows.is_empty() {
             console::print_wrapped(flush_table_text(&table));
         }
-        notes.into_iter().for_each(|note| write_out(&[note]));
+        notes.iter().for_each(|note| write_out(note));
         for error in skipped {
             error.print();
         }
+        Ok(())
     }
 }
 
@@ -240,12 +244,13 @@ fn row(name: String, state: &str, pages: Option<[u64; 3]>, verdict: ReportCell) 
 }
 
 fn database_row(report: &FileReport, name: String) -> Vec<ReportCell> {
-    let state = match report.state.as_deref() {
-        Some("CleanShutdown") => "clean",
-        Some("DirtyShutdown") => "dirty",
-        Some(other) => other,
-        None => "-",
+    let state = match report.state {
+        Some(FileState::Database(DatabaseState::CleanShutdown)) => "clean".to_owned(),
+        Some(FileState::Database(DatabaseState::DirtyShutdown)) => "dirty".to_owned(),
+        Some(other) => other.to_string(),
+        None => "-".to_owned(),
     };
+    let state = state.as_str();
     let Some(pages) = report.pages else {
         return row(name, state, None, verdict(report.outcome, report.counts, ""));
     };

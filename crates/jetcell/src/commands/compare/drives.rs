@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jetcell_input::json_pretty;
 use jetcell_lab::drive::DriveTest;
 use jetcell_lab::drives::{DriveEntry, DriveList, DriveSummary, MailLoad, RunFigures};
 use jetcell_power::{EnergyEstimate, PowerLog};
@@ -11,7 +12,6 @@ use jetcell_workload::result::RunResult;
 use super::{ComparisonFormat, ComparisonOutput};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandResult};
-use crate::shared::json::json;
 use crate::shared::stored_drive_result::stored_drive_test;
 
 /// Returns the comparison of the drives in a list.
@@ -37,7 +37,7 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> CommandRe
         ComparisonFormat::Html => ComparisonOutput::File(drives_html(&summary)),
         ComparisonFormat::Markdown => ComparisonOutput::File(drives_markdown(&summary)),
         ComparisonFormat::Csv => ComparisonOutput::File(drives_csv(&summary)),
-        ComparisonFormat::Json => ComparisonOutput::File(json(&summary)),
+        ComparisonFormat::Json => ComparisonOutput::File(json_pretty(&summary)?),
     })
 }
 

@@ -108,11 +108,11 @@ impl CompareArgs {
             ComparisonFormat::Html => ComparisonOutput::File(comparison::html(&comparison)),
             ComparisonFormat::Markdown => ComparisonOutput::File(comparison::markdown(&comparison)),
             ComparisonFormat::Csv => ComparisonOutput::File(comparison::csv(&comparison)),
-            ComparisonFormat::Json => ComparisonOutput::File(comparison::json(&comparison)),
+            ComparisonFormat::Json => ComparisonOutput::File(comparison::json(&comparison)?),
         };
         self.write_output(text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
-        Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(all_passed))
     }
 
     fn write_output(&self, output: ComparisonOutput) -> CommandResult<()> {

@@ -6,9 +6,8 @@ use jetcell_copies::{CopyError, HistoryRelation, LogHistory};
 use jetcell_input::json_path;
 use serde_json::json;
 
-use super::outcome;
 use crate::console;
-use crate::outcome::CommandResult;
+use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::remote::CommandFileSystems;
 
 /// Prints the relation between the histories in two directories, and the recommended action.
@@ -66,7 +65,7 @@ pub fn print_comparison(
         },
         || jetcell_input::printable_rows(&lines) + "\n",
     );
-    Ok(outcome(!relation.is_divergence() && relation != HistoryRelation::NoCommonLog))
+    Ok(CommandOutcome::good_if(!relation.is_divergence() && relation != HistoryRelation::NoCommonLog))
 }
 
 /// Describes a relation in one word, and in a sentence that contains the next command to run.

@@ -10,14 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use ese_engine::{CopyOptions, CopyRegistration, LogNameFormat};
-use ese_format::{Generation, Signature};
-use jetcell_copies::{CopyPhase, CopyState, CopyStatus, StreamDirectory};
-use jetcell_host::host_name;
+use jetcell_copies::{CopyPhase, CopyState, CopyStatus, RegisteredCopy};
 use jetcell_input::number::human_bytes;
 use jetcell_input::{json_path, json_paths, printable_rows};
 use jetcell_remote::HostAddress;
-use jetcell_vfs::{Clock, FileStem, RealClock, Vfs};
+use jetcell_vfs::{Clock, RealClock, Vfs};
 use jetcell_workload::units::TimeSpan;
 use serde_json::{Value, json};
 
@@ -25,7 +22,7 @@ use self::page_comparison::{PageComparisonState, page_checks};
 pub use self::scan_output::scan_json;
 use self::scan_output::{read_scan, scan_lines};
 use crate::console;
-use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::remote::{CommandFileSystems, RemoteAccessOptions, remote_error};
 
 const EXAMPLES: &str = "\
@@ -66,19 +63,11 @@ pub struct CopiesArgs {
     remote: RemoteAccessOptions,
 }
 
-/// A registered copy of an instance.
-struct RegisteredCopyReport {
-    registration: CopyRegistration,
-    cut_off: bool,
-    state: Option<CopyState>,
-    status: CopyStatus,
-}
-
 /// Contents of a directory.
 enum CopiesSide {
     Copy(Box<CopyState>),
     /// An instance with its registered copies.
-    Instance(Vec<RegisteredCopyReport>),
+    Instance(Vec<RegisteredCopy>),
 }
 
 impl CopiesArgs {
@@ -101,34 +90,25 @@ impl CopiesArgs {
             CopiesSide::Copy(state) => {
                 let status = copy_status(places.vfs(), directory, &state);
                 show_status(places.vfs(), directory, (&state, &status), self.json);
-                return Ok(outcome(is_fit(&state, &status, self.max_lag())));
+                return Ok(CommandOutcome::good_if(status.is_fit(&state, self.max_lag())));
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
-        if self.json {
+        let as_json = || {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-            console::print_json(&format!("{}\n", json!({ "path": json_path(directory), "copies": copies })));
-        } else {
-            let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
-            if lines.is_empty() {
-                lines.push(format!("{}: no copies are registered", directory.display()));
-            }
-            console::print_wrapped(printable_rows(&lines) + "\n");
-        }
-        Ok(outcome(copies.iter().all(|copy| copy.is_fit(self.max_lag()))))
+            json!({ "path": json_path(directory), "copies": copies })
+        };
+        let as_text = || {
+            let lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
+            let none = || format!("{}: no copies are registered", directory.display());
+            printable_rows(if lines.is_empty() { vec![none()] } else { lines })
+        };
+        console::print_result(self.json, as_json, as_text);
+        Ok(CommandOutcome::good_if(copies.iter().all(|copy| copy.is_fit(self.max_lag()))))
     }
 
     fn max_lag(&self) -> Option<Duration> {
         self.max_lag.map(|max| max.0)
-    }
-}
-
-impl RegisteredCopyReport {
-    fn is_fit(&self, max_lag: Option<Duration>) -> bool {
-        !self.cut_off
-            && self.registration.unreadable_since.is_none()
-            && self.state.as_ref().is_none_or(can_follow)
-            && is_recent(&self.status, max_lag)
     }
 }
 
@@ -142,78 +122,8 @@ impl CopiesSide {
         if let Some(state) = CopyState::read(&**vfs, directory)? {
             return Ok(CopiesSide::Copy(Box::new(state)));
         }
-        CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
+        Ok(CopiesSide::Instance(RegisteredCopy::list(vfs, directory)?))
     }
-
-    fn registered(vfs: &Arc<dyn Vfs>, active: &Path) -> CommandResult<Vec<RegisteredCopyReport>> {
-        let directory = active;
-        let files = vfs.list(directory).context(directory.display())?;
-        let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
-        let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
-        if !files.iter().any(|path| is_log(&path)) {
-            return Err(CommandError::new("neither a copy nor the log directory of an instance")
-                .context(directory.display())
-                .advise("specify one of these"));
-        }
-        let mut bases: Vec<FileStem> = files
-            .iter()
-            .filter(|path| extension(path, "copy"))
-            .filter_map(|path| FileStem::new(path.file_stem()?.to_str()?.rsplit_once('-')?.0).ok())
-            .collect();
-        bases.dedup();
-        let mut copies = Vec::new();
-        for base in bases {
-            let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
-            let found = CopyRegistration::list(&**vfs, directory, base)?;
-            for (path, registration) in found {
-                // An unreadable registration must not prevent the others from being shown.
-                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
-                let stand_in = |id| {
-                    let (stream, newest) = (Signature::default(), Generation(newest));
-                    CopyRegistration::unreadable(id, stream, newest)
-                };
-                let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
-                let limit = CopyOptions::LAG_LIMIT;
-                let cut_off = registration.is_cut_off(Generation(newest), limit);
-                // The same path on another host refers to a different directory.
-                let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());
-                let directory = Path::new(&registration.copy);
-                let read = || CopyState::read(&**vfs, directory).ok().flatten();
-                let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
-                let now = RealClock::new().unix_ms();
-                let status = match &state {
-                    Some(state) => {
-                        CopyStatus::examine(vfs, state, Some((active, registration.contact_unix_ms)), now)
-                    }
-                    None => {
-                        let form = log_name_form(&files, base);
-                        let logs = StreamDirectory::new(vfs, active, base, form);
-                        CopyStatus::from_registration(&registration, &logs, now)
-                    }
-                };
-                copies.push(RegisteredCopyReport { registration, cut_off, state, status });
-            }
-        }
-        Ok(copies)
-    }
-}
-
-fn outcome(good: bool) -> CommandOutcome {
-    if good { CommandOutcome::Good } else { CommandOutcome::Findings }
-}
-
-fn is_fit(state: &CopyState, status: &CopyStatus, max_lag: Option<Duration>) -> bool {
-    // The contact and the lag of a copy that does not follow mean nothing.
-    can_follow(state) && (state.phase != CopyPhase::Following || is_recent(status, max_lag))
-}
-
-fn can_follow(state: &CopyState) -> bool {
-    !matches!(state.phase, CopyPhase::Unfit { .. })
-}
-
-/// Returns true if the lag is within its limit. Without a limit, returns true if the last contact is recent.
-fn is_recent(status: &CopyStatus, max_lag: Option<Duration>) -> bool {
-    max_lag.map_or(status.is_in_contact, |max| status.is_within(max))
 }
 
 fn copy_status(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> CopyStatus {
@@ -225,22 +135,9 @@ fn copy_status(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> CopyS
     }
 }
 
-/// Returns the format of the log names with this base name.
-fn log_name_form(files: &[PathBuf], base: FileStem) -> LogNameFormat {
-    let digits = |path: &PathBuf| {
-        let stem = path.file_stem()?.to_str()?;
-        generation(path, &base).and(stem.strip_prefix(base.as_str())).map(str::len)
-    };
-    LogNameFormat {
-        short: files.iter().filter_map(digits).any(|digits| digits == 5),
-        newer_extensions: files.iter().any(|path| path.extension().is_some_and(|ending| ending == "jtx")),
-    }
-}
-
-/// Parses the generation from the name of a log file with the given base name.
-fn generation(path: &Path, base: &str) -> Option<u32> {
-    let digits = path.file_stem()?.to_str()?.strip_prefix(base)?;
-    u32::from_str_radix(digits, 16).ok().filter(|_| matches!(digits.len(), 5..=8))
+/// Returns the number of seconds since a time in milliseconds since 1970 UTC.
+pub fn seconds_since(unix_ms: i64) -> u64 {
+    RealClock::new().unix_ms().saturating_sub(unix_ms).max(0) as u64 / 1000
 }
 
 /// Formats a time for display.
@@ -324,7 +221,7 @@ fn copy_lines(
     }
     lines.push(format!("  active side: {}", state.source));
     if let Some(active) = state.active {
-        let ago = RealClock::new().unix_ms().saturating_sub(active.at_unix_ms).max(0) / 1000;
+        let ago = seconds_since(active.at_unix_ms);
         lines.push(format!(
             "  last closed generation there: {:X} (hexadecimal), as of {ago} s ago",
             active.closed
@@ -360,19 +257,19 @@ fn queue_line(status: &CopyStatus) -> String {
     )
 }
 
-fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Value {
-    let RegisteredCopyReport { registration, cut_off, state, status } = copy;
+fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Value {
+    let RegisteredCopy { registration, is_cut_off, state, status } = copy;
     let directory = Path::new(&registration.copy);
     json!({
         "id": registration.id, "host": registration.host, "path": registration.copy, "needs_generation": registration.needs.0,
-        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": cut_off,
+        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": is_cut_off,
         "status": status_json(status),
         "state": state.as_ref().map(|state| copy_json(vfs, directory, (state, status))),
     })
 }
 
-fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<String> {
-    let RegisteredCopyReport { registration, cut_off, state, status } = copy;
+fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Vec<String> {
+    let RegisteredCopy { registration, is_cut_off, state, status } = copy;
     let mut lines = match state {
         Some(state) => copy_lines(vfs, Path::new(&registration.copy), (state, status)),
         None => {
@@ -382,7 +279,7 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<Stri
         }
     };
     lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
-    let cut = if *cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
+    let cut = if *is_cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
     lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
     lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
     lines

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use jetcell_copies::{CopyState, DatabasePageChecks, PageChecks};
-use jetcell_vfs::{Clock, RealClock, Vfs};
+use jetcell_vfs::Vfs;
 use serde_json::{Value, json};
+
+use super::seconds_since;
 
 /// Page comparison state for one database.
 pub struct PageComparisonState {
@@ -35,8 +37,7 @@ impl PageComparisonState {
     /// Returns the number of seconds since the least recent page comparison, or `None` if some page has never been
     /// compared.
     fn age_seconds(&self) -> Option<u64> {
-        let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
-        self.oldest_unix_ms.filter(|_| self.compared == self.pages).map(age)
+        self.oldest_unix_ms.filter(|_| self.compared == self.pages).map(seconds_since)
     }
 
     /// Returns the state as JSON.
@@ -51,16 +52,18 @@ impl PageComparisonState {
 
     /// Returns the state as lines of text.
     pub fn lines(&self) -> Vec<String> {
-        let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         let proof = match (self.oldest_unix_ms, self.pages - self.compared) {
             (None, _) => "no pages were compared with the active side".to_string(),
             (Some(oldest), 0) => {
-                format!("all pages match the active side, the oldest comparison {} s ago", age(oldest))
+                format!(
+                    "all pages match the active side, the oldest comparison {} s ago",
+                    seconds_since(oldest)
+                )
             }
             (Some(oldest), missing) => format!(
                 "{} pages match the active side, the oldest comparison {} s ago; {missing} were not compared",
                 self.compared,
-                age(oldest)
+                seconds_since(oldest)
             ),
         };
         let mut lines = vec![format!("  database: {}; {proof}", self.file)];

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetcell_copies::{CopyState, CopyStatus};
+use jetcell_copies::{CopyState, CopyStatus, RegisteredCopy};
 use jetcell_host::host_name;
 use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
@@ -12,7 +12,7 @@ use jetcell_remote::HostAddress;
 use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};
 use serde_json::{Value, json};
 
-use super::{CopiesSide, RegisteredCopyReport, contact_gap, copy_json, copy_status, is_fit, registered_json};
+use super::{CopiesSide, contact_gap, copy_json, copy_status, registered_json};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::remote::CommandFileSystems;
@@ -30,9 +30,7 @@ pub fn show(
     for directory in directories {
         let side = CopiesSide::detect(places, directory);
         good &= match &side {
-            Ok(CopiesSide::Copy(state)) => {
-                is_fit(state, &copy_status(places.vfs(), directory, state), max_lag)
-            }
+            Ok(CopiesSide::Copy(state)) => copy_status(places.vfs(), directory, state).is_fit(state, max_lag),
             Ok(CopiesSide::Instance(copies)) => copies.iter().all(|copy| copy.is_fit(max_lag)),
             Err(_) => true,
         };
@@ -103,10 +101,10 @@ fn table_rows(
         Ok(CopiesSide::Instance(copies)) => copies
             .iter()
             .map(|copy| {
-                let RegisteredCopyReport { registration, cut_off, state, status } = copy;
+                let RegisteredCopy { registration, is_cut_off, state, status } = copy;
                 let host = registration.host.clone().unwrap_or_else(|| "?".into());
                 let place = &registration.copy;
-                if *cut_off {
+                if *is_cut_off {
                     return row(host, place, vec![ReportCell::from("CUT OFF").with_tone(Tone::Bad)]);
                 }
                 let mut cells = figures(state.as_ref(), status);

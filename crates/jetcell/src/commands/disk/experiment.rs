@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_input::OptionValueError;
 use jetcell_input::quantity::within;
+use jetcell_input::{OptionValueError, json_pretty};
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{TestedDirectory, TurnLimits, compare};
 use jetcell_lab::fragmentation::{
@@ -20,7 +20,6 @@ use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::load_turns::{LoadTurns, load_options};
 use crate::shared::result_directory::store;
 
@@ -92,7 +91,11 @@ impl FragmentationExperimentArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let found = self.experiment()?;
-        console::print_result(self.json, || json(&found), || experiment_text(&found, console::width()));
+        console::print_serialized(
+            self.json,
+            || json_pretty(&found),
+            || experiment_text(&found, console::width()),
+        )?;
         Ok(CommandOutcome::Good)
     }
 
@@ -146,13 +149,13 @@ impl FragmentationExperimentArgs {
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
         comparison.complete_directories(Vec::new(), &LocalSystem);
         let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
-        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))?;
+        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json_pretty(&found)?)?;
         Ok(found)
     }
 
     fn prepare(&self, directories: &[PathBuf]) -> CommandResult<Options> {
-        require_empty(&self.output, "result")?;
-        require_empty(&self.directory, "databases")?;
+        require_empty(&*self.output, "result")?;
+        require_empty(&*self.directory, "databases")?;
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
         load_options(given, self.config.as_deref(), directories)
     }

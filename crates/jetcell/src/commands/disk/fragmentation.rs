@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::json_pretty;
 use jetcell_input::quantity::positive;
 use jetcell_lab::drive::{ExpectedCost, SeekCurve};
 use jetcell_lab::fragmentation::{FileMap, Fragmentation, find_databases};
@@ -13,7 +14,6 @@ use serde::Serialize;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::result_directory::store;
 use crate::shared::stored_drive_result::stored_drive_test;
 
@@ -73,31 +73,26 @@ impl ShowFragmentationArgs {
     pub fn run(self) -> CommandResult {
         let found = self.examine()?;
         let text = || fragmentation_text(&found.files, &found.expected, console::width());
-        console::print_result(self.json, || json(&found), text);
+        console::print_serialized(self.json, || json_pretty(&found), text)?;
         Ok(CommandOutcome::Good)
     }
 
     fn examine(&self) -> CommandResult<FragmentationOutput> {
-        if let Some(output) = &self.output {
-            require_empty(output, "result")?;
-        }
+        require_empty(self.output.as_deref(), "result")?;
         let curve = self.drive_test.as_deref().map(|path| self.seek_curve(path)).transpose()?;
         let mut files = Vec::new();
         for path in &self.paths {
-            let before = files.len();
-            if path.is_dir() {
-                let found = find_databases(path);
-                files.extend(found.context(format_args!("{} cannot be searched", path.display()))?);
-                if files.len() == before {
-                    return Err(CommandError::new(format_args!(
-                        "{}: the directory contains no databases (*.edb, *.dit)",
-                        path.display()
-                    ))
-                    .advise("specify database files"));
-                }
-            } else {
+            if !path.is_dir() {
                 files.push(path.clone());
+                continue;
             }
+            let shown = path.display();
+            let found = find_databases(path).context(format_args!("{shown} cannot be searched"))?;
+            if found.is_empty() {
+                let problem = format!("{shown}: the directory contains no databases (*.edb, *.dit)");
+                return Err(CommandError::new(problem).advise("specify database files"));
+            }
+            files.extend(found);
         }
         let sizes: Vec<u64> = match &self.reads[..] {
             [] => vec![32 << 10, 256 << 10],
@@ -112,7 +107,7 @@ impl ShowFragmentationArgs {
         if let Some(output) = &self.output {
             let html = fragmentation_html(&found.files, &found.expected);
             let markdown = fragmentation_markdown(&found.files, &found.expected);
-            store(output, &html, &markdown, &json(&found))?;
+            store(output, &html, &markdown, &json_pretty(&found)?)?;
         }
         Ok(found)
     }

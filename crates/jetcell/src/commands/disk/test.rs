@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
-use jetcell_input::OptionValueError;
+use jetcell_host::machine::ArrayStorage;
+use jetcell_host::{Cancellation, ProgressReport, cancelled_by_signals};
 use jetcell_input::quantity::{QuantityError, positive, within};
 use jetcell_input::time::format_duration;
+use jetcell_input::{OptionValueError, json_pretty};
 use jetcell_lab::drive::{
     DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
     is_step, test,
@@ -25,7 +26,6 @@ use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::array_volumes::{mount_arrays, resolve_array_directories};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::result_directory::store;
 use crate::shared::tariff::above_zero;
 
@@ -188,14 +188,16 @@ impl MeasurementOptions {
     /// Measures the targets and reports the result.
     pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult {
         let result = self.test(targets, open)?;
-        console::print_result(self.json, || json(&result), || drive_test_text(&result, console::width()));
+        console::print_serialized(
+            self.json,
+            || json_pretty(&result),
+            || drive_test_text(&result, console::width()),
+        )?;
         Ok(if result.has_mismatches() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
     fn test(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandResult<DriveTest> {
-        if let Some(output) = &self.output {
-            require_empty(output, "result")?;
-        }
+        require_empty(self.output.as_deref(), "result")?;
         for (values, name) in [(&self.price, "--price"), (&self.watts, "--watts")] {
             if !values.is_empty() && values.len() != targets.len() {
                 return Err(CommandError::new(format_args!(
@@ -208,14 +210,13 @@ impl MeasurementOptions {
             .context("could not start the I/O threads")?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let mut paths = targets.to_vec();
         let arrays = resolve_array_directories(&mut paths)?;
         let volumes = mount_arrays(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
         let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
-        let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));
+        let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel, &volumes.storage()));
         drop(vfs);
         volumes.close()?;
         tested
@@ -226,6 +227,7 @@ impl MeasurementOptions {
         targets: Vec<TestTarget>,
         backend: &'static str,
         cancel: &Cancellation,
+        arrays: &[(PathBuf, ArrayStorage)],
     ) -> CommandResult<DriveTest> {
         let options = DriveTestOptions {
             seconds: self.duration.0.as_secs_f64(),
@@ -249,17 +251,17 @@ impl MeasurementOptions {
         let mut shown = DiskTestProgress(ProgressReport::new(ProgressReport::PLAIN_INTERVAL));
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
-        let is_stalled = matches!(result, Err(DriveTestError::Stalled { .. }));
-        let result = result.map_err(CommandError::from);
-        if let Err(error) = &result
-            && is_stalled
-        {
+        let result = match result {
             // Transfers are still in flight, and closing the files would wait for them.
-            std::process::exit(error.print() as i32);
-        }
-        let result = result?;
+            Err(error @ DriveTestError::Stalled { .. }) => {
+                std::process::exit(CommandError::from(error).print() as i32)
+            }
+            result => result,
+        };
+        let mut result = result?;
+        result.evidence.machine.set_arrays(arrays);
         if let Some(output) = &self.output {
-            store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result))?;
+            store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json_pretty(&result)?)?;
         }
         Ok(result)
     }

@@ -10,7 +10,7 @@ use jetcell_fleet::{
     FleetConfig, FleetRank, HostIdentity, HostLimits, HostProgress as FleetProgress, HostSession,
     JoinOutcome, PROGRAM_VERSION, SessionEnd, StorageTestTask, join, random_token,
 };
-use jetcell_host::{Cancellation, cancel_on_signals, host_name};
+use jetcell_host::{Cancellation, cancelled_by_signals, host_name};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 use jetcell_workload::{FinishedRun, Verdict};
 
@@ -108,8 +108,7 @@ impl FleetJoinArgs {
         let identity =
             HostIdentity { fleet_rank: rank, token: random_token(), name: host_name(), configuration };
 
-        let interrupted = Cancellation::default();
-        cancel_on_signals(&interrupted)?;
+        let interrupted = cancelled_by_signals()?;
 
         let url = self.connection.nats.clone().unwrap_or_else(|| format!("nats://{DEFAULT_ADDRESS}"));
         let patience = self.timeout.0;

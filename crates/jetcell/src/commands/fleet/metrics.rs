@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jetcell_fleet::HostActivity;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -19,7 +20,9 @@ const HOST_METRICS: [(&str, &str, HostMetricReader); 6] = [
     }),
     ("fleet_database_read_seconds", "Mean latency of database reads", |host| Some(host.live?.read_ms / 1e3)),
     ("fleet_log_write_seconds", "Mean latency of log writes", |host| Some(host.live?.log_write_ms / 1e3)),
-    ("fleet_host_lost", "1 if the host has timed out", |host| Some(f64::from(u8::from(host.is_lost)))),
+    ("fleet_host_lost", "1 if the host has timed out", |host| {
+        Some(f64::from(u8::from(host.activity == HostActivity::Lost)))
+    }),
     ("fleet_host_silence_seconds", "Time since the last message", |host| Some(host.silence.as_secs_f64())),
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jetcell_fleet::message::LiveMetrics;
-use jetcell_fleet::{Coordinator, FleetMember};
+use jetcell_fleet::{Coordinator, FleetMember, HostActivity};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Maximum number of retained event lines.
@@ -15,14 +15,12 @@ const MAX_EVENT_LINES: usize = 50;
 pub struct HostState {
     pub rank: u32,
     pub name: String,
-    /// Description of the host's current activity.
-    pub activity: &'static str,
+    pub activity: HostActivity,
     /// Completed fraction of the current phase, from 0 to 1.
     pub fraction: f64,
     pub live: Option<LiveMetrics>,
     /// Time since the last message from the host.
     pub silence: Duration,
-    pub is_lost: bool,
 }
 
 /// State of a fleet at a point in time.
@@ -45,20 +43,13 @@ pub struct FleetMonitor(Arc<Mutex<FleetState>>);
 impl HostState {
     fn from_member(fleet: &Coordinator, host: &FleetMember) -> HostState {
         let beat = host.heartbeat();
-        let does = match (beat.phase, host.is_settled()) {
-            _ if host.loss().is_some() => "lost",
-            (_, true) => "ended",
-            (Some(phase), false) => phase.title(),
-            (None, false) => "waits",
-        };
         HostState {
             rank: host.rank(),
             name: beat.name.clone(),
-            activity: does,
+            activity: host.activity(),
             fraction: beat.fraction.clamp(0.0, 1.0),
             live: beat.live.filter(|_| host.loss().is_none()),
             silence: fleet.silence_duration(host),
-            is_lost: host.loss().is_some(),
         }
     }
 }

@@ -11,7 +11,7 @@ use jetcell_fleet::nats_server::{NatsServer, NatsServerSecurity};
 use jetcell_fleet::result::{FleetResult, FleetVerdict};
 use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM_VERSION, StopReason, coordinate, random_token};
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, json_pretty};
 use jetcell_workload::units::TimeSpan;
 
 use super::connection::ConnectionOptions;
@@ -63,7 +63,7 @@ pub struct FleetRunArgs {
     #[command(flatten)]
     connection: ConnectionOptions,
     /// Address on which to start a server if --nats is not specified
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address, default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
     listen: SocketAddr,
     /// Certificate for the server that this command starts
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "nats")]
@@ -147,7 +147,7 @@ impl FleetRunArgs {
         let screen = screen.transpose()?;
         let result = self.with_server(&mut coordinator, clocks, &mut store, &stop)?;
         drop(screen);
-        Ok(self.end(&result, &store))
+        self.end(&result, &store)
     }
 
     fn with_server(
@@ -189,24 +189,20 @@ impl FleetRunArgs {
         store.finish(coordinator)
     }
 
-    fn end(&self, result: &FleetResult, store: &FleetStore) -> CommandOutcome {
-        self.print(result, store);
-        match result.verdict {
+    fn end(&self, result: &FleetResult, store: &FleetStore) -> CommandResult {
+        if self.json {
+            console::print_json(&json_pretty(result)?);
+        } else if self.quiet {
+            console::print_styled(&verdict_line(result, usize::MAX));
+        } else {
+            let mut text = fleet_text(result, console::width());
+            let page = store.files.path().join("report.html");
+            text += &format!("\n  Report: {}\n", Printable(page.display()));
+            console::print_styled(&text);
+        }
+        Ok(match result.verdict {
             FleetVerdict::Pass => CommandOutcome::Good,
             FleetVerdict::Fail | FleetVerdict::Invalid | FleetVerdict::Incomplete => CommandOutcome::Findings,
-        }
-    }
-
-    fn print(&self, result: &FleetResult, store: &FleetStore) {
-        if self.json {
-            return console::print_json(&result.to_json());
-        }
-        if self.quiet {
-            return console::print_styled(&verdict_line(result, usize::MAX));
-        }
-        let mut text = fleet_text(result, console::width());
-        let page = store.files.path().join("report.html");
-        text += &format!("\n  Report: {}\n", Printable(page.display()));
-        console::print_styled(&text);
+        })
     }
 }

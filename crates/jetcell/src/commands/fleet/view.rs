@@ -1,5 +1,6 @@
 //! Terminal view for a coordinator's `--live` option: one line for each host, for terminals of any size.
 
+use jetcell_fleet::HostActivity;
 use jetcell_input::time::format_duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -84,24 +85,25 @@ fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
 
 /// Returns the rank by need for attention: lost hosts, then silent hosts, then hosts with slow reads.
 fn attention_rank(host: &HostState) -> f64 {
-    match (host.is_lost, host.silence.as_secs_f64()) {
-        (true, _) => f64::INFINITY,
-        (false, silence) if silence >= MAX_SILENCE_SECONDS => 1e6 + silence,
+    match (host.activity, host.silence.as_secs_f64()) {
+        (HostActivity::Lost, _) => f64::INFINITY,
+        (_, silence) if silence >= MAX_SILENCE_SECONDS => 1e6 + silence,
         _ => host.live.map_or(0.0, |live| live.read_ms),
     }
 }
 
 fn row(host: &HostState) -> Row<'_> {
     let silence = host.silence.as_secs_f64();
-    let is_silent = silence >= MAX_SILENCE_SECONDS && !host.is_lost && host.activity != "ended";
+    let is_silent =
+        silence >= MAX_SILENCE_SECONDS && !matches!(host.activity, HostActivity::Lost | HostActivity::Ended);
     let does = if is_silent { format!("silent for {silence:.0} s") } else { host.activity.to_string() };
     let figure = |value: fn(&jetcell_fleet::message::LiveMetrics) -> f64, digits: usize| {
         Cell::new(host.live.as_ref().map_or(String::new(), |live| format!("{:.digits$}", value(live))))
     };
-    let style = match (host.is_lost, is_silent) {
-        (true, _) => Style::new().fg(Color::Red),
-        (false, true) => Style::new().fg(Color::Yellow),
-        (false, false) => Style::new(),
+    let style = match (host.activity, is_silent) {
+        (HostActivity::Lost, _) => Style::new().fg(Color::Red),
+        (_, true) => Style::new().fg(Color::Yellow),
+        (_, false) => Style::new(),
     };
     Row::new([
         Cell::new(host.rank.to_string()),
@@ -121,6 +123,7 @@ mod tests {
     use std::time::Duration;
 
     use jetcell_fleet::message::LiveMetrics;
+    use jetcell_workload::RunPhase;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -131,11 +134,10 @@ mod tests {
         HostState {
             rank,
             name: format!("db{rank}"),
-            activity: "Measuring",
+            activity: HostActivity::Running(RunPhase::Measure),
             fraction: 0.5,
             live: Some(live),
             silence: Duration::ZERO,
-            is_lost: false,
         }
     }
 
@@ -158,8 +160,7 @@ mod tests {
     #[test]
     fn the_view_shows_each_host_totals_and_events() {
         let mut state = fleet(3);
-        state.hosts[2].is_lost = true;
-        state.hosts[2].activity = "lost";
+        state.hosts[2].activity = HostActivity::Lost;
         state.hosts[2].live = None;
         state.hosts[1].silence = Duration::from_secs(9);
         let text = render(&state, 100, 20);
@@ -181,7 +182,7 @@ mod tests {
     fn hosts_needing_attention_are_shown_when_space_is_short() {
         let mut state = fleet(50);
         state.hosts[31].live.as_mut().unwrap().read_ms = 40.0;
-        state.hosts[44].is_lost = true;
+        state.hosts[44].activity = HostActivity::Lost;
         let text = render(&state, 90, 8);
         assert!(text.contains("db31") && text.contains("db44") && !text.contains("db30"), "{text}");
         for (width, height) in [(1, 1), (10, 3), (300, 100)] {

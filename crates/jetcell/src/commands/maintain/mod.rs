@@ -12,7 +12,7 @@ use ese_engine::{
     DefragKind, DefragOptions, EventProfile, MaintenanceThrottle, MaintenanceWindow, ScanOptions,
 };
 use jetcell_copies::ScannedDatabase;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals, completed_share};
+use jetcell_host::{ProgressReport, cancelled_by_signals, completed_share};
 use jetcell_input::quantity::ByteRate;
 use jetcell_report::StyledText;
 use jetcell_workload::maintenance::{
@@ -185,8 +185,7 @@ impl MaintainArgs {
             event_profile: self.event_profile,
             paths: self.paths,
         };
-        let stop = Cancellation::default();
-        cancel_on_signals(&stop)?;
+        let stop = cancelled_by_signals()?;
         let mut line = ProgressReport::new(Duration::MAX);
         let report = request.run(&vfs()?, &stop, &mut |progress| show_progress(&mut line, progress));
         drop(line);
@@ -194,13 +193,13 @@ impl MaintainArgs {
             MaintenanceReport::Copy(directory, scan) => {
                 let complete = !stop.is_cancelled();
                 let databases = || scan_json(&directory, &scan);
-                console::print_result(
+                console::print_serialized(
                     self.json,
                     || result_json(&request, complete, databases()),
                     || output::copy_as_text(&directory, &scan),
-                );
+                )?;
                 let is_sound = scan.databases.iter().all(|database| database.bad == 0);
-                Ok(if complete && is_sound { CommandOutcome::Good } else { CommandOutcome::Findings })
+                Ok(CommandOutcome::good_if(complete && is_sound))
             }
             MaintenanceReport::Instance(results, closed) => {
                 let complete = results.iter().all(|result| result.is_complete);
@@ -210,21 +209,23 @@ impl MaintainArgs {
                     results.iter().for_each(|result| text.append(output::as_text(result)));
                     text
                 };
-                console::print_result(self.json, || result_json(&request, complete, databases()), text);
+                console::print_serialized(self.json, || result_json(&request, complete, databases()), text)?;
                 closed?;
-                Ok(if results.iter().any(|result| result.failure.is_some()) {
-                    CommandOutcome::CouldNotRun
-                } else if complete && results.iter().all(DatabaseMaintenanceResult::is_sound) {
-                    CommandOutcome::Good
-                } else {
-                    CommandOutcome::Findings
-                })
+                if results.iter().any(|result| result.failure.is_some()) {
+                    return Ok(CommandOutcome::CouldNotRun);
+                }
+                let is_sound = results.iter().all(DatabaseMaintenanceResult::is_sound);
+                Ok(CommandOutcome::good_if(complete && is_sound))
             }
         }
     }
 }
 
-fn result_json(request: &MaintenanceRequest, complete: bool, databases: Vec<Value>) -> String {
+fn result_json(
+    request: &MaintenanceRequest,
+    complete: bool,
+    databases: Vec<Value>,
+) -> serde_json::Result<String> {
     json_with_evidence(json!({ "complete": complete, "databases": databases }), &request.paths)
 }
 

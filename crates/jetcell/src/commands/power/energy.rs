@@ -78,9 +78,7 @@ struct EnergyOutput<'s> {
 impl ShowEnergyArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        if let Some(output) = &self.output {
-            require_empty(output, "result")?;
-        }
+        require_empty(self.output.as_deref(), "result")?;
         let shown = self.measured_energy()?;
         let (tables, remarks) = ([shown.table()], shown.notes());
         if let Some(output) = &self.output {

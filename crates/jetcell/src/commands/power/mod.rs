@@ -67,5 +67,5 @@ fn meters() -> CommandOutcome {
         "Smart plugs are not detected automatically; specify them as tasmota=URL, shelly=URL or \
      shelly1=URL\n",
     );
-    if is_found { CommandOutcome::Good } else { CommandOutcome::Findings }
+    CommandOutcome::good_if(is_found)
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_host::{Cancellation, cancel_on_signals};
+use jetcell_host::cancelled_by_signals;
 use jetcell_power::{MeterKind, MeterScope};
 use jetcell_workload::units::TimeSpan;
 
@@ -66,8 +66,7 @@ impl RecordPowerArgs {
             );
         }
         let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let mut running = RecordedCommand::start(&self.command)?;
         let began = Instant::now();
         let mut next = interval;

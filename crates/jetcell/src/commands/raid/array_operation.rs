@@ -1,6 +1,7 @@
 //! Runs one operation on an array and prints the result.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -11,8 +12,9 @@ use jetcell_backup::{BackupProgress, Cancellation, TransferControl};
 use jetcell_host::cancel_on_signals;
 
 use super::operation_output;
+use super::output_options::OutputOptions;
 use crate::console;
-use crate::outcome::{CommandOutcome, CommandResult};
+use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::array_environment::array_environment;
 use crate::shared::transfer_progress::TransferProgress;
 
@@ -25,6 +27,24 @@ pub struct ArrayStartArgs {
     /// Start even if the array was not shut down cleanly and members are missing; the last writes may be lost
     #[arg(long)]
     start_degraded: bool,
+}
+
+/// Options of a command that runs an operation on an array.
+#[derive(Args)]
+pub struct ArrayOperationArgs {
+    #[command(flatten)]
+    pub start: ArrayStartArgs,
+    #[command(flatten)]
+    shown: OutputOptions,
+}
+
+/// Fails unless the user confirmed an operation that loses data of an array.
+pub fn require_force(force: bool, array: &Path, what: impl Display) -> CommandResult<()> {
+    if force {
+        return Ok(());
+    }
+    Err(CommandError::new(format_args!("{}: this would {what}", array.display()))
+        .advise("to continue, add --force"))
 }
 
 /// Returns the title of the progress display, or `None` if the operation does not show progress.
@@ -40,9 +60,11 @@ impl ArrayStartArgs {
     pub fn options(&self) -> ArrayStartOptions {
         ArrayStartOptions { array: self.array.clone(), start_degraded: self.start_degraded }
     }
+}
 
+impl ArrayOperationArgs {
     /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
-    pub fn perform(&self, operation: ArrayOperation, json: bool) -> CommandResult {
+    pub fn perform(&self, operation: ArrayOperation) -> CommandResult {
         let cancel = Cancellation::default();
         let (shown, pace) = match progress_title(&operation) {
             Some(title) => {
@@ -52,15 +74,16 @@ impl ArrayStartArgs {
             }
             None => (None, TransferControl { cancel, ..TransferControl::default() }),
         };
-        let performed = perform(&self.options(), operation, &array_environment()?, operation_control(pace))?;
+        let performed =
+            perform(&self.start.options(), operation, &array_environment()?, operation_control(pace))?;
         drop(shown);
-        let name = self.array.display();
+        let name = self.start.array.display();
         console::print_result(
-            json,
+            self.shown.json,
             || operation_output::json(&performed.result),
             || operation_output::text(&performed, name),
         );
-        Ok(if performed.result.is_good() { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(performed.result.is_good()))
     }
 }
 

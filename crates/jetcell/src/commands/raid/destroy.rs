@@ -6,8 +6,9 @@ use clap::Args;
 use jetcell_array_service::ArrayDirectory;
 use serde_json::json;
 
+use super::array_operation::require_force;
 use super::output_options::OutputOptions;
-use crate::outcome::{CommandError, CommandOutcome, CommandResult};
+use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::array_environment::array_environment;
 
 /// Destroy an array: its members become ordinary files, and its content is lost
@@ -34,11 +35,8 @@ pub struct RaidDestroyArgs {
 impl RaidDestroyArgs {
     pub fn destroy(&self) -> CommandResult {
         let directory = ArrayDirectory::open(&self.array)?;
+        require_force(self.force, &self.array, "delete all data in the array")?;
         let shown = self.array.display();
-        if !self.force {
-            return Err(CommandError::new(format_args!("{shown}: this would delete all data in the array"))
-                .advise("to continue, add --force"));
-        }
         let erased = directory.destroy(&array_environment()?)?;
         self.shown.print(
             &json!({ "members": erased }),

@@ -6,8 +6,7 @@ use clap::Args;
 use jetcell_array_service::{ArrayOperation, NewMembers};
 use jetcell_input::quantity::ByteSize;
 
-use super::array_operation::ArrayStartArgs;
-use super::output_options::OutputOptions;
+use super::array_operation::ArrayOperationArgs;
 use crate::outcome::CommandResult;
 
 /// Add members and their space to an array
@@ -23,7 +22,7 @@ Examples:
 Exit code: 0 grown, 2 refused; the array was not changed.")]
 pub struct RaidGrowArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Files or block devices of the same size as the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
@@ -33,13 +32,11 @@ pub struct RaidGrowArgs {
     /// Use members that hold data or belong to an array, and destroy their content
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidGrowArgs {
     pub fn run(self) -> CommandResult {
         let new = NewMembers { files: self.members, size: self.size, force: self.force };
-        self.start.perform(ArrayOperation::Grow(new), self.shown.json)
+        self.array.perform(ArrayOperation::Grow(new))
     }
 }

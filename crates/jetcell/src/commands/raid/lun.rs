@@ -6,9 +6,8 @@ use clap::{Args, Subcommand};
 use jetcell_array_service::{ArrayOperation, NewLun};
 use jetcell_input::quantity::ByteSize;
 
-use super::array_operation::ArrayStartArgs;
-use super::output_options::OutputOptions;
-use crate::outcome::{CommandError, CommandResult};
+use super::array_operation::{ArrayOperationArgs, require_force};
+use crate::outcome::CommandResult;
 
 /// Commands for LUNs of an array.
 #[derive(Subcommand)]
@@ -16,9 +15,24 @@ pub enum LunCommand {
     /// Create a LUN; the first one makes the array a volume of LUNs
     Create(CreateLunArgs),
     /// List the LUNs with their space and their snapshots
-    List(ListLunsArgs),
+    #[command(after_help = "\
+`used` is the space that the current state of a LUN references, including its map and blocks shared with snapshots and clones.
+
+Examples:
+  jetcell raid lun list arr1
+  jetcell raid lun list arr1 --json
+
+Exit code: 0 listed, 2 could not run.")]
+    List(ArrayOperationArgs),
     /// Consolidate blocks to free whole rows
-    Clean(CleanLunsArgs),
+    #[command(after_help = "\
+While there are entirely free rows, new data is written to them, which takes the fewest writes. Blocks shared with snapshots are not moved.
+
+Examples:
+  jetcell raid lun clean arr1
+
+Exit code: 0 cleaned, 2 could not run.")]
+    Clean(ArrayOperationArgs),
     /// Delete a LUN with its snapshots
     Delete(DeleteLunArgs),
 }
@@ -37,7 +51,7 @@ Examples:
 Exit code: 0 created, 2 refused; nothing was changed.")]
 pub struct CreateLunArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Name of the LUN: letters, digits, and - _ .
     #[arg(value_name = "LUN")]
     name: String,
@@ -50,41 +64,6 @@ pub struct CreateLunArgs {
     /// Size of the write log, for the first LUN
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     log_size: ByteSize,
-    #[command(flatten)]
-    shown: OutputOptions,
-}
-
-/// List the LUNs of an array
-#[derive(Args)]
-#[command(after_help = "\
-`used` is the space that the current state of a LUN references, including its map and blocks shared with snapshots and clones.
-
-Examples:
-  jetcell raid lun list arr1
-  jetcell raid lun list arr1 --json
-
-Exit code: 0 listed, 2 could not run.")]
-pub struct ListLunsArgs {
-    #[command(flatten)]
-    start: ArrayStartArgs,
-    #[command(flatten)]
-    shown: OutputOptions,
-}
-
-/// Consolidate the blocks of zones that are at most half full
-#[derive(Args)]
-#[command(after_help = "\
-While there are entirely free rows, new data is written to them, which takes the fewest writes. Blocks shared with snapshots are not moved.
-
-Examples:
-  jetcell raid lun clean arr1
-
-Exit code: 0 cleaned, 2 could not run.")]
-pub struct CleanLunsArgs {
-    #[command(flatten)]
-    start: ArrayStartArgs,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 /// Delete a LUN with its snapshots
@@ -98,45 +77,28 @@ Examples:
 Exit code: 0 deleted, 2 refused.")]
 pub struct DeleteLunArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     name: String,
     /// Confirm the loss of the LUN's content
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    shown: OutputOptions,
-}
-
-impl DeleteLunArgs {
-    /// Fails unless the deletion was confirmed.
-    fn check(&self) -> CommandResult<()> {
-        let shown = self.start.array.display();
-        if !self.force {
-            return Err(CommandError::new(format_args!(
-                "{shown}: this would delete all data on the LUN {}",
-                self.name
-            ))
-            .advise("to continue, add --force"));
-        }
-        Ok(())
-    }
 }
 
 impl LunCommand {
     pub fn run(self) -> CommandResult {
         match self {
-            LunCommand::Create(CreateLunArgs { start, name, size, log, log_size, shown }) => {
-                start.perform(ArrayOperation::CreateLun(NewLun { name, size, log, log_size }), shown.json)
+            LunCommand::Create(CreateLunArgs { array, name, size, log, log_size }) => {
+                array.perform(ArrayOperation::CreateLun(NewLun { name, size, log, log_size }))
             }
-            LunCommand::List(command) => command.start.perform(ArrayOperation::ListLuns, command.shown.json),
-            LunCommand::Clean(command) => {
-                command.start.perform(ArrayOperation::CleanLuns, command.shown.json)
-            }
+            LunCommand::List(array) => array.perform(ArrayOperation::ListLuns),
+            LunCommand::Clean(array) => array.perform(ArrayOperation::CleanLuns),
             LunCommand::Delete(command) => {
-                command.check()?;
-                command.start.perform(ArrayOperation::DeleteLun(command.name), command.shown.json)
+                let DeleteLunArgs { array, name, force } = command;
+                let what = format_args!("delete all data on the LUN {name}");
+                require_force(force, &array.start.array, what)?;
+                array.perform(ArrayOperation::DeleteLun(name))
             }
         }
     }

@@ -4,8 +4,7 @@ use clap::Args;
 use jetcell_array_service::ArrayOperation;
 use jetcell_input::quantity::ByteRate;
 
-use super::array_operation::ArrayStartArgs;
-use super::output_options::OutputOptions;
+use super::array_operation::ArrayOperationArgs;
 use crate::outcome::CommandResult;
 
 /// Continue a rebuild, or start it on a spare
@@ -20,17 +19,15 @@ Examples:
 Exit code: 0 nothing is left to rebuild, 1 interrupted, or blocks could not be recovered, 2 could not run.")]
 pub struct RaidRebuildArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Limit the rate of the rebuild
     #[arg(long, value_name = "BYTES/S")]
     rate: Option<ByteRate>,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidRebuildArgs {
     pub fn run(self) -> CommandResult {
-        self.start.perform(ArrayOperation::Rebuild { rate: self.rate }, self.shown.json)
+        self.array.perform(ArrayOperation::Rebuild { rate: self.rate })
     }
 }
 
@@ -48,16 +45,14 @@ Examples:
 Exit code: 0 no damage, 1 damage was found (repaired or not), or the pass was interrupted, 2 could not run.")]
 pub struct RaidScrubArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Limit the rate, in bytes of array data
     #[arg(long, value_name = "BYTES/S")]
     rate: Option<ByteRate>,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidScrubArgs {
     pub fn run(self) -> CommandResult {
-        self.start.perform(ArrayOperation::Scrub { rate: self.rate }, self.shown.json)
+        self.array.perform(ArrayOperation::Scrub { rate: self.rate })
     }
 }

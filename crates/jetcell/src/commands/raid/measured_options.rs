@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use chrono::DateTime;
-use jetcell_array::{ArrayExamination, RaidLevel};
+use jetcell_array::RaidLevel;
 use jetcell_array_service::{ArrayDirectory, ZONE_BYTES};
 use jetcell_input::number::human_bytes;
 use jetcell_raid_models::units::{Bytes, BytesPerSecond, HOURS_PER_YEAR, Hours, PerHour};
@@ -46,8 +46,7 @@ impl MeasuredOptions {
     /// Examines an array without changing it.
     pub fn from_array(array: &Path) -> CommandResult<MeasuredOptions> {
         let directory = ArrayDirectory::open(array)?;
-        let found =
-            ArrayExamination::new(&*vfs()?, directory.id, &directory.members).context(array.display())?;
+        let found = directory.examine(&*vfs()?).context(array.display())?;
         let layout = found.layout;
         let raid = match (layout.level, layout.slots) {
             (RaidLevel::Raid0, _) => {

@@ -6,8 +6,7 @@ use clap::Args;
 use jetcell_array_service::{ArrayOperation, NewMembers};
 use jetcell_input::quantity::{ByteRate, ByteSize};
 
-use super::array_operation::ArrayStartArgs;
-use super::output_options::OutputOptions;
+use super::array_operation::ArrayOperationArgs;
 use crate::outcome::CommandResult;
 
 /// Remove a member from an array, as if it had failed
@@ -24,17 +23,15 @@ Examples:
 Exit code: 0 removed, 2 refused: the array cannot tolerate the loss.")]
 pub struct RaidFailArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Path of the member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidFailArgs {
     pub fn run(self) -> CommandResult {
-        self.start.perform(ArrayOperation::Fail { member: self.member }, self.shown.json)
+        self.array.perform(ArrayOperation::Fail { member: self.member })
     }
 }
 
@@ -71,7 +68,7 @@ Examples:
 Exit code: 0 rebuilt, 1 interrupted, or blocks could not be recovered, 2 refused.")]
 pub struct RaidReplaceArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Path of the old member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
@@ -80,14 +77,12 @@ pub struct RaidReplaceArgs {
     /// Limit the rate of the rebuild
     #[arg(long, value_name = "BYTES/S")]
     rate: Option<ByteRate>,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidReplaceArgs {
     pub fn run(self) -> CommandResult {
-        let RaidReplaceArgs { start, member, new, rate, shown } = self;
-        start.perform(ArrayOperation::Replace { member, new: new.into_members(), rate }, shown.json)
+        let RaidReplaceArgs { array, member, new, rate } = self;
+        array.perform(ArrayOperation::Replace { member, new: new.into_members(), rate })
     }
 }
 
@@ -103,15 +98,13 @@ Examples:
 Exit code: 0 added, 2 refused.")]
 pub struct RaidSpareArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     #[command(flatten)]
     new: NewMemberArgs,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 impl RaidSpareArgs {
     pub fn run(self) -> CommandResult {
-        self.start.perform(ArrayOperation::AddSpare(self.new.into_members()), self.shown.json)
+        self.array.perform(ArrayOperation::AddSpare(self.new.into_members()))
     }
 }

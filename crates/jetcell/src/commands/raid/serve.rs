@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array_service::{ServeOptions, ServedDevice};
-use jetcell_host::{Cancellation, cancel_on_signals};
+use jetcell_host::cancelled_by_signals;
 use jetcell_input::number::human_bytes;
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use super::array_operation::ArrayStartArgs;
 use crate::console;
 use crate::outcome::{CommandOutcome, CommandResult};
 use crate::shared::array_environment::array_environment;
+use crate::shared::listen_address::listen_address;
 
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
@@ -41,7 +42,7 @@ pub struct RaidServeArgs {
     start: ArrayStartArgs,
     /// Listen on TCP at this address and port instead of a Unix socket; port 0 selects any free port. The standard
     /// NBD port is 10809
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address, conflicts_with = "socket")]
     listen: Option<SocketAddr>,
     /// Listen on this Unix socket instead of nbd.sock in the array's directory
     #[arg(long, value_name = "FILE")]
@@ -62,8 +63,7 @@ pub struct RaidServeArgs {
 
 impl RaidServeArgs {
     pub fn serve(self) -> CommandResult {
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let options = ServeOptions {
             start: self.start.options(),
             listen: self.listen,

@@ -3,9 +3,8 @@
 use clap::{Args, Subcommand};
 use jetcell_array_service::{ArrayOperation, SnapshotChange, SnapshotName};
 
-use super::array_operation::ArrayStartArgs;
-use super::output_options::OutputOptions;
-use crate::outcome::{CommandError, CommandResult};
+use super::array_operation::{ArrayOperationArgs, require_force};
+use crate::outcome::CommandResult;
 
 /// Commands for snapshots of LUNs.
 #[derive(Subcommand)]
@@ -13,7 +12,12 @@ pub enum SnapshotCommand {
     /// Create a snapshot of the current state of a LUN
     Create(SnapshotChangeArgs),
     /// List the snapshots of all LUNs
-    List(ListSnapshotsArgs),
+    #[command(after_help = "\
+Examples:
+  jetcell raid snapshot list arr1 --json
+
+Exit code: 0 listed, 2 could not run.")]
+    List(ArrayOperationArgs),
     /// Restore the state of a LUN from a snapshot
     Rollback(RollBackSnapshotArgs),
     /// Create a LUN from a snapshot
@@ -35,29 +39,13 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct SnapshotChangeArgs {
     #[command(flatten)]
-    start: ArrayStartArgs,
+    array: ArrayOperationArgs,
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     lun: String,
     /// Name of the snapshot: letters, digits, and - _ .
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
-    #[command(flatten)]
-    shown: OutputOptions,
-}
-
-/// List the snapshots of all LUNs of an array
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  jetcell raid snapshot list arr1 --json
-
-Exit code: 0 listed, 2 could not run.")]
-pub struct ListSnapshotsArgs {
-    #[command(flatten)]
-    start: ArrayStartArgs,
-    #[command(flatten)]
-    shown: OutputOptions,
 }
 
 /// Restore the state of a LUN from a snapshot
@@ -94,35 +82,20 @@ pub struct CloneSnapshotArgs {
     new: String,
 }
 
-impl RollBackSnapshotArgs {
-    /// Fails unless the operation was confirmed.
-    fn check(&self) -> CommandResult<()> {
-        if self.force {
-            return Ok(());
-        }
-        let (array, lun) = (self.named.start.array.display(), &self.named.lun);
-        Err(CommandError::new(format_args!(
-            "{array}: this would discard all writes to {lun} since the snapshot"
-        ))
-        .advise("to continue, add --force"))
-    }
-}
-
 impl SnapshotCommand {
     pub fn run(self) -> CommandResult {
         let (named, change) = match self {
-            SnapshotCommand::List(ListSnapshotsArgs { start, shown }) => {
-                return start.perform(ArrayOperation::ListSnapshots, shown.json);
-            }
+            SnapshotCommand::List(array) => return array.perform(ArrayOperation::ListSnapshots),
             SnapshotCommand::Create(named) => (named, SnapshotChange::Create),
             SnapshotCommand::Delete(named) => (named, SnapshotChange::Delete),
-            SnapshotCommand::Rollback(command) => {
-                command.check()?;
-                (command.named, SnapshotChange::RollBack)
+            SnapshotCommand::Rollback(RollBackSnapshotArgs { named, force }) => {
+                let what = format_args!("discard all writes to {} since the snapshot", named.lun);
+                require_force(force, &named.array.start.array, what)?;
+                (named, SnapshotChange::RollBack)
             }
             SnapshotCommand::Clone(CloneSnapshotArgs { named, new }) => (named, SnapshotChange::Clone(new)),
         };
-        let SnapshotChangeArgs { start, lun, snapshot, shown } = named;
-        start.perform(ArrayOperation::Snapshot(SnapshotName { lun, snapshot }, change), shown.json)
+        let SnapshotChangeArgs { array, lun, snapshot } = named;
+        array.perform(ArrayOperation::Snapshot(SnapshotName { lun, snapshot }, change))
     }
 }

@@ -2,6 +2,7 @@
 //! also works on an array that is in use.
 
 use std::io::IsTerminal;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ Examples:
   jetcell raid status arr1 --watch --interval 5s
   jetcell raid status arr1 --json | jq .state
 
-Exit code: 0 optimal, 1 members are missing or being rebuilt, 2 could not run.";
+Exit code: 0 optimal, 1 members are missing or being rebuilt, or data is lost; 2 could not run.";
 
 /// Show the state of an array
 #[derive(Args)]
@@ -57,6 +58,8 @@ struct StatusSnapshot {
     directory: ArrayDirectory,
     examination: ArrayExamination,
     in_use: bool,
+    /// Files on the array that have lost bytes, with their lost bytes.
+    lost_files: Vec<(PathBuf, Range<u64>)>,
     at: Instant,
 }
 
@@ -65,15 +68,15 @@ impl ArrayStatusArgs {
         let vfs = vfs()?;
         let mut first: Option<StatusSnapshot> = None;
         loop {
-            let snapshot = StatusSnapshot::read(&vfs, &self.array)?;
+            let snapshot = StatusSnapshot::read(&vfs, &self.array, !self.watch)?;
             let rates = first.as_ref().map(|first| snapshot.rates_since(first));
             let print = || {
                 console::print_result(self.json, || snapshot.as_json(), || snapshot.as_text(rates.as_ref()));
             };
             if !self.watch {
                 print();
-                return Ok(match snapshot.examination.state {
-                    ArrayState::Optimal => CommandOutcome::Good,
+                return Ok(match snapshot.health() {
+                    ArrayHealth::Optimal => CommandOutcome::Good,
                     _ => CommandOutcome::Findings,
                 });
             }
@@ -94,12 +97,16 @@ struct StatusRates {
 }
 
 impl StatusSnapshot {
-    fn read(vfs: &Arc<dyn Vfs>, array: &Path) -> CommandResult<StatusSnapshot> {
+    fn read(vfs: &Arc<dyn Vfs>, array: &Path, trace_files: bool) -> CommandResult<StatusSnapshot> {
         let directory = ArrayDirectory::open(array)?;
         let in_use = find_locked_member(&directory.members).is_some();
-        let found =
-            ArrayExamination::new(&**vfs, directory.id, &directory.members).context(array.display())?;
-        Ok(StatusSnapshot { directory, examination: found, in_use, at: Instant::now() })
+        let found = directory.examine(&**vfs).context(array.display())?;
+        let lost_files = if trace_files && !in_use { directory.lost_files(vfs, &found) } else { vec![] };
+        Ok(StatusSnapshot { directory, examination: found, in_use, lost_files, at: Instant::now() })
+    }
+
+    fn health(&self) -> ArrayHealth {
+        ArrayHealth::new(self.examination.state, self.examination.lost_rows)
     }
 
     fn rates_since(&self, earlier: &StatusSnapshot) -> StatusRates {
@@ -120,6 +127,7 @@ impl StatusSnapshot {
                 format!("degraded: {lost} of {count} slots have no complete member")
             }
             ArrayState::Stopped => "stopped: more members are missing than the level tolerates".into(),
+            ArrayState::Optimal if found.lost_rows > 0 => "all members present, but data is lost".into(),
             ArrayState::Optimal => "optimal".into(),
         };
         let use_of = match (self.in_use, found.is_open) {
@@ -145,6 +153,7 @@ impl StatusSnapshot {
             let left = remaining_time(found.scrubbed, rates.map(|rates| rates.scrub));
             out.add_line(&format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
+        add_lost_data(&mut out, found, &self.lost_files);
         add_lifetime(&mut out, &found.lifetime);
         out
     }
@@ -157,10 +166,13 @@ impl StatusSnapshot {
         };
         let other = found.members.iter().filter(|(_, state)| !is_in_slot(state));
         let (spares, left_out): (Vec<_>, Vec<_>) = other.partition(|(_, state)| state.is_used());
+        let bytes = |range: &Range<u64>| json!({ "start": range.start, "end": range.end });
         let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
         json!({
             "array": json_path(&directory.path), "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
-            "state": ArrayHealth::from(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
+            "state": self.health(), "lost_rows": found.lost_rows, "lost": found.lost_bytes.iter().map(bytes).collect::<Vec<_>>(),
+            "lost_files": self.lost_files.iter().map(|(file, range)| json!({ "file": json_path(file), "start": range.start, "end": range.end })).collect::<Vec<_>>(),
+            "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
             "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,
@@ -183,6 +195,30 @@ fn slot_state_name(state: SlotState) -> &'static str {
         SlotState::Copying => "copying",
         SlotState::Rebuilding => "rebuilding",
         SlotState::Missing => "missing",
+    }
+}
+
+/// Maximum number of ranges of lost bytes in the text.
+const MAX_LOST_RANGES: usize = 20;
+
+/// Adds the data that was lost.
+fn add_lost_data(out: &mut StyledText, found: &ArrayExamination, files: &[(PathBuf, Range<u64>)]) {
+    if found.lost_rows == 0 {
+        return;
+    }
+    out.add_line(&format!(
+        "  lost: data of {} rows; reads of these bytes of the array fail until they are written again:",
+        found.lost_rows
+    ));
+    for range in found.lost_bytes.iter().take(MAX_LOST_RANGES) {
+        out.add_line(&format!("    bytes {} to {}", range.start, range.end - 1));
+    }
+    let more = found.lost_bytes.len().saturating_sub(MAX_LOST_RANGES);
+    if more > 0 {
+        out.add_line(&format!("    and {more} other ranges; --json shows them"));
+    }
+    for (file, range) in files.iter().take(MAX_LOST_RANGES) {
+        out.add_line(&format!("    {}: bytes {} to {}", file.display(), range.start, range.end - 1));
     }
 }
 

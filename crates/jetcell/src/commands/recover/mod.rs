@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_backup::{
-    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, RecoveryRequest, RecoveryTarget,
-    ReplayEnd, ReplayedGenerations,
+    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryPhase, RecoveryReport, RecoveryRequest,
+    RecoveryTarget, ReplayEnd, ReplayedGenerations,
 };
 use jetcell_report::{StyledText, Tone};
 
@@ -91,19 +91,15 @@ impl RecoverArgs {
         let open_events = |directory: &Path| event_sink(directory, false);
         let report = request.run(&vfs()?, &open_events, &show_step)?;
         let json = || json_with_evidence(&report, request.paths.iter().chain(&report.directory));
-        console::print_result(self.json, json, || text(&report));
-        Ok(if report.lost.is_empty() && !report.is_partial {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Findings
-        })
+        console::print_serialized(self.json, json, || text(&report))?;
+        Ok(CommandOutcome::good_if(report.lost.is_empty() && !report.is_partial))
     }
 }
 
 /// Prints the current step if stderr is a terminal.
-fn show_step(step: &str) {
+fn show_step(step: RecoveryPhase) {
     if io::stderr().is_terminal() {
-        console::print_note(step);
+        console::print_note(&step.to_string());
     }
 }
 
@@ -139,7 +135,7 @@ fn text(report: &RecoveryReport) -> StyledText {
         out.add_line(&format!("ignored: {}: {why}", path.display()));
     }
     for RecoveredDatabase { path, before, after } in &report.databases {
-        let state = if report.dry_run { before.clone() } else { format!("{before} -> {after}") };
+        let state = if report.dry_run { before.to_string() } else { format!("{before} -> {after}") };
         out.add_line(&format!("{}: {state}", path.display()));
     }
     out

@@ -47,5 +47,5 @@ pub(super) fn write(
             print(&document);
         }
     }
-    Ok(if submission.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
+    Ok(CommandOutcome::good_if(submission.is_passed()))
 }

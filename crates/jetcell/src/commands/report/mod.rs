@@ -5,7 +5,7 @@ mod esrp;
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_input::Printable;
+use jetcell_input::{Printable, json_pretty};
 use jetcell_report::{StoredRun, StyledText};
 use jetcell_workload::Verdict;
 
@@ -126,14 +126,15 @@ impl ReportArgs {
                 print(&jetcell_report::csv(runs));
             }
             ReportFormat::Json => match stored.as_slice() {
-                [run] => print_json(&run.result.to_json()),
+                [run] => print_json(&json_pretty(&run.result)?),
                 runs => {
-                    let texts: Vec<String> = runs.iter().map(|run| run.result.to_json()).collect();
+                    let texts =
+                        runs.iter().map(|run| json_pretty(&run.result)).collect::<Result<Vec<_>, _>>()?;
                     print_json(&format!("[\n{}]\n", texts.join(",")));
                 }
             },
         }
         let passed = stored.iter().all(|run| run.result.verdict == Verdict::Pass);
-        Ok(if passed { CommandOutcome::Good } else { CommandOutcome::Findings })
+        Ok(CommandOutcome::good_if(passed))
     }
 }

@@ -8,6 +8,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::json_pretty;
 use jetcell_input::number::grouped;
 use jetcell_report::{table_csv, table_text, wrap};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
@@ -131,7 +132,7 @@ fn as_json(sized: &SizingWithRisk) -> serde_json::Result<String> {
     for (design, risk) in designs.into_iter().flatten().zip(&sized.risks) {
         design["probability_of_loss"] = serde_json::to_value(risk)?;
     }
-    jetcell_input::json_pretty(&value).map(|text| text + "\n")
+    json_pretty(&value)
 }
 
 fn read(option: &str, path: &Path) -> CommandResult<String> {

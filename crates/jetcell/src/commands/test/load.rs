@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_host::{Cancellation, Interrupt};
-use jetcell_input::Printable;
+use jetcell_input::{Printable, json_pretty};
 use jetcell_vfs::replace_output;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
@@ -100,7 +100,8 @@ impl<T: StorageTestCommand> StorageTestArgs<T> {
         let volumes = mount_arrays(arrays)?;
         let engine = EseEngine::with_mounts(backend, volumes.mounts())
             .context("could not start the I/O backend")
-            .advise("try --io threads")?;
+            .advise("try --io threads")?
+            .with_array_storage(volumes.storage());
         let engine = match array_counters(&volumes) {
             Some(read) => engine.with_array_counters(read),
             None => engine,
@@ -185,7 +186,7 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandResult {
     let stored = store(finished, output);
     let page = output.join("report.html");
     match shown {
-        ResultOutput::Json => console::print_json(&result.to_json()),
+        ResultOutput::Json => console::print_json(&json_pretty(result)?),
         ResultOutput::Verdict => {
             console::print_styled(&jetcell_report::verdict_line(
                 result.verdict,

@@ -90,7 +90,7 @@ impl RaidReliabilityArgs {
     /// Runs the command. `measured` contains the options that were measured on the array.
     pub fn calculate(self, measured: ReliabilityOptions) -> CommandResult {
         let is_json = self.json;
-        print_json_or_lines(is_json, &format!("{}\n", self.format_result(measured)?));
+        print_json_or_lines(is_json, &self.format_result(measured)?);
         Ok(CommandOutcome::Good)
     }
 
@@ -112,6 +112,10 @@ impl RaidReliabilityArgs {
         if let Some(file) = &self.html {
             chart::write_page(&answer, file)?;
         }
-        if self.json { output::json(&answer, self.explain) } else { Ok(output::text(&answer, self.explain)) }
+        if self.json {
+            output::json(&answer, self.explain)
+        } else {
+            Ok(output::text(&answer, self.explain) + "\n")
+        }
     }
 }

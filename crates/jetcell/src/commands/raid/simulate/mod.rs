@@ -68,10 +68,8 @@ impl RaidSimulateArgs {
             return Ok(CommandOutcome::Good);
         }
         if self.drives {
-            console::print_json_or_lines(
-                self.json,
-                &(if self.json { drives::json() } else { text_of(&drives::tables(), console::width()) }),
-            );
+            let shown = if self.json { drives::json() } else { text_of(&drives::tables(), console::width()) };
+            console::print_json_or_lines(self.json, &shown);
             return Ok(CommandOutcome::Good);
         }
         let config = match &self.config {
@@ -103,10 +101,8 @@ impl RaidSimulateArgs {
                 &[tables::title(&experiment)],
             )
         })?;
-        console::print_json_or_lines(
-            self.json,
-            &(if self.json { as_json(&experiment)? } else { text(&experiment) }),
-        );
+        let shown = if self.json { as_json(&experiment)? } else { text(&experiment) };
+        console::print_json_or_lines(self.json, &shown);
         Ok(CommandOutcome::Good)
     }
 }

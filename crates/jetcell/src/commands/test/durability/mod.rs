@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jetcell_durability::{
     DurabilityJournalHeader, FailureLevel, FileWitness, Journal, OperationNumber, TcpWitness, TestedStorage,
-    Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
+    Witness, WitnessListener, WitnessLocation, WriteError, WriterOutcome, verify, write,
 };
 use jetcell_host::machine::DirectoryStorage;
-use jetcell_host::{Cancellation, ProgressReport, cancel_on_signals};
+use jetcell_host::{Cancellation, ProgressReport, cancelled_by_signals};
+use jetcell_input::json_pretty;
 use jetcell_report::{durability_html, durability_markdown, durability_text};
 use jetcell_vfs::{open_input, parent_directory};
 use jetcell_workload::units::TimeSpan;
@@ -23,7 +24,6 @@ use self::storage::DurabilityTarget;
 use crate::console;
 use crate::outcome::{CommandContext, CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::listen_address::listen_address;
 use crate::shared::result_directory::store;
 
@@ -51,8 +51,6 @@ Exit code: 0 written, or all acknowledged writes are present; 1 an operation fai
 
 /// File that identifies the kernel's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Prefix of a witness's network address.
-const TCP_PREFIX: &str = "tcp:";
 
 /// Test whether storage keeps acknowledged writes when the power is cut
 #[derive(Args)]
@@ -63,7 +61,7 @@ pub struct DurabilityTestArgs {
     directory: Option<PathBuf>,
     /// Witness that records the acknowledged writes: tcp:HOST:PORT, or a new file on another disk
     #[arg(long, value_name = "WITNESS", required_unless_present_any = ["listen", "verify"])]
-    witness: Option<String>,
+    witness: Option<WitnessLocation>,
     /// Failure that the storage must survive
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LevelName::Power, conflicts_with_all = ["verify", "listen"])]
     level: LevelName,
@@ -123,10 +121,10 @@ impl From<LevelName> for FailureLevel {
 impl DurabilityTestArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        match (&self.directory, &self.verify, &self.listen, &self.journal) {
-            (_, _, Some(address), Some(journal)) => self.listen(*address, journal),
+        match (&self.directory, &self.verify, &self.witness, self.listen.zip(self.journal.as_ref())) {
+            (.., Some((address, journal))) => self.listen(address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
-            (Some(directory), None, ..) => self.write(directory),
+            (Some(directory), None, Some(witness), None) => self.write(directory, witness),
             _ => Err(CommandError::new("nothing to test or to listen on")
                 .advise("specify a directory, or use --listen with --journal")),
         }
@@ -138,7 +136,7 @@ impl DurabilityTestArgs {
         }
     }
 
-    fn write(&self, directory: &Path) -> CommandResult {
+    fn write(&self, directory: &Path, witness: &WitnessLocation) -> CommandResult {
         let tested = DurabilityTarget::detect(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
             return Err(CommandError::new(
@@ -149,12 +147,11 @@ impl DurabilityTestArgs {
         if !tested.is_array() {
             require_empty(directory, "test")?;
         }
-        self.check_witness_location(&tested)?;
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        self.check_witness_location(&tested, witness)?;
+        let cancel = cancelled_by_signals()?;
         let written = tested.with_storage(|storage| {
             tested.check_free_space(&*storage.direct)?;
-            self.write_until_stopped(&tested, storage, &cancel)
+            self.write_until_stopped(&tested, witness, storage, &cancel)
         })?;
         match written.failed {
             Some((operation, error)) => {
@@ -179,10 +176,11 @@ impl DurabilityTestArgs {
     fn write_until_stopped(
         &self,
         tested: &DurabilityTarget,
+        witness: &WitnessLocation,
         storage: &TestedStorage,
         cancel: &Cancellation,
     ) -> CommandResult<WriterOutcome> {
-        let mut witness = self.open_witness()?;
+        let mut witness = open_witness(witness)?;
         let clock = storage.direct.clock();
         let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
         let begin = DurabilityJournalHeader {
@@ -218,9 +216,15 @@ impl DurabilityTestArgs {
     }
 
     /// Fails if the witness is a file on a disk that would be cut off together with the tested storage.
-    fn check_witness_location(&self, tested: &DurabilityTarget) -> CommandResult<()> {
-        let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP_PREFIX)).map(Path::new);
-        let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };
+    fn check_witness_location(
+        &self,
+        tested: &DurabilityTarget,
+        witness: &WitnessLocation,
+    ) -> CommandResult<()> {
+        let WitnessLocation::File(path) = witness else { return Ok(()) };
+        if self.level == LevelName::Process {
+            return Ok(());
+        }
         let shown = path.display();
         match tested.shares_a_disk_with(parent_directory(path)) {
             Ok(None) => Ok(()),
@@ -232,29 +236,12 @@ impl DurabilityTestArgs {
         }
     }
 
-    fn open_witness(&self) -> CommandResult<Box<dyn Witness>> {
-        let name = self.witness.as_deref().unwrap_or_default();
-        if let Some(address) = name.strip_prefix(TCP_PREFIX) {
-            let witness = TcpWitness::connect(address);
-            return match witness {
-                Ok(witness) => Ok(Box::new(witness)),
-                Err(error) => {
-                    Err(CommandError::new(format_args!("{address}: the witness cannot be reached: {error}"))
-                        .advise("start it there with --listen and --journal"))
-                }
-            };
-        }
-        let path = Path::new(name);
-        Ok(Box::new(FileWitness::create(path).context(path.display())?))
-    }
-
     fn listen(&self, address: SocketAddr, journal: &Path) -> CommandResult {
         let listener = WitnessListener::bind(address).map_err(|error| {
             CommandError::new(format_args!("{address}: the witness cannot listen ({error})"))
                 .advise("specify a port, or an ADDRESS:PORT of this machine")
         })?;
-        let cancel = Cancellation::default();
-        cancel_on_signals(&cancel)?;
+        let cancel = cancelled_by_signals()?;
         let mut kept =
             FileWitness::create(journal).context(journal.display()).advise("specify a new file")?;
         let at = listener.address().context(address)?;
@@ -269,9 +256,7 @@ impl DurabilityTestArgs {
     }
 
     fn verify(&self, directory: &Path, path: &Path) -> CommandResult {
-        if let Some(output) = &self.output {
-            require_empty(output, "verdict")?;
-        }
+        require_empty(self.output.as_deref(), "verdict")?;
         let tested = DurabilityTarget::detect(directory)?;
         let input = open_input(path).context(path.display())?;
         let journal = Journal::read(BufReader::new(input)).context(path.display())?;
@@ -291,12 +276,23 @@ impl DurabilityTestArgs {
             verify(&*storage.direct, tested.directory(), &journal).context(directory.display())
         })?;
         if let Some(output) = &self.output {
-            store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
+            store(output, &durability_html(&found), &durability_markdown(&found), &json_pretty(&found)?)?;
         }
         let text = || durability_text(&found, console::width());
-        console::print_result(self.json, || json(&found), text);
-        Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
+        console::print_serialized(self.json, || json_pretty(&found), text)?;
+        Ok(CommandOutcome::good_if(found.is_passed()))
     }
+}
+
+fn open_witness(location: &WitnessLocation) -> CommandResult<Box<dyn Witness>> {
+    Ok(match location {
+        WitnessLocation::Tcp(address) => Box::new(
+            TcpWitness::connect(address)
+                .context(format_args!("{address}: the witness cannot be reached"))
+                .advise("start it there with --listen and --journal")?,
+        ),
+        WitnessLocation::File(path) => Box::new(FileWitness::create(path).context(path.display())?),
+    })
 }
 
 fn boot_id() -> Option<String> {

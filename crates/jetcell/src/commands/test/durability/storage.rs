@@ -102,7 +102,7 @@ impl DurabilityTarget {
     pub fn check_free_space(&self, vfs: &dyn Vfs) -> CommandResult<()> {
         let shown = self.given.display();
         match self.is_array {
-            false => require_empty(&self.given, "test")?,
+            false => require_empty(&*self.given, "test")?,
             true if vfs.exists(&self.directory).context(&shown)? => {
                 return Err(CommandError::new(format_args!("{shown} contains files"))
                     .advise("use an empty array or LUN for the test"));

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use jetcell_input::OptionValueError;
 use jetcell_input::quantity::QuantityKind;
 use jetcell_input::quantity::units::{self, UnitFactor};
+use jetcell_input::{OptionValueError, json_pretty};
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{
     FilesystemComparison, FilesystemMaker, FilesystemSpecification, ROWS, SkippedFilesystem, TestedDirectory,
@@ -22,7 +22,6 @@ use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::empty_directory::require_empty;
-use crate::shared::json::json;
 use crate::shared::load_turns::{LoadTurns, load_options};
 use crate::shared::result_directory::store;
 
@@ -115,7 +114,7 @@ impl CompareFilesystemsArgs {
     pub fn run(self) -> CommandResult {
         if let Some(result) = self.test()? {
             let text = || filesystems_text(&result, console::width());
-            console::print_result(self.json, || json(&result), text);
+            console::print_serialized(self.json, || json_pretty(&result), text)?;
         }
         Ok(CommandOutcome::Good)
     }
@@ -139,7 +138,12 @@ impl CompareFilesystemsArgs {
             if self.signs_of_change {
                 result = result.with_signs_of_change();
             }
-            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))?;
+            store(
+                output,
+                &filesystems_html(&result),
+                &filesystems_markdown(&result),
+                &json_pretty(&result)?,
+            )?;
             Ok(result)
         });
         let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
@@ -203,7 +207,7 @@ impl CompareFilesystemsArgs {
     fn prepare(&self, output: &Path) -> CommandResult<FilesystemTestPlan> {
         require_empty(output, "result")?;
         for (at, path) in self.directories.iter().enumerate() {
-            require_empty(path, "databases")?;
+            require_empty(&**path, "databases")?;
             let same = |other: &PathBuf| std::path::absolute(other).ok() == std::path::absolute(path).ok();
             if self.directories.iter().take(at).any(same) {
                 return Err(CommandError::new(format_args!("{} is specified twice", path.display()))

@@ -1,0 +1,27 @@
+//! Traces lost bytes of an array to the files of tests.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use jetcell_array::{Array, ArrayAccess, ArrayExamination, AssembleOptions};
+use jetcell_luns::Volume;
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use super::state_file::ArrayDirectory;
+
+impl ArrayDirectory {
+    /// Returns the files on an examined array that have lost bytes, with their lost bytes. Nothing is written. The
+    /// result is empty if no data is lost, if the array is in use or cannot be read, or if it has no files.
+    pub fn lost_files(&self, vfs: &Arc<dyn Vfs>, found: &ArrayExamination) -> Vec<(PathBuf, Range<u64>)> {
+        if found.lost_bytes.is_empty() {
+            return vec![];
+        }
+        let used = found.members.iter().filter(|(_, state)| state.is_used());
+        let members: Vec<PathBuf> = used.map(|(path, _)| path.clone()).collect();
+        let options = AssembleOptions { force: true, access: ArrayAccess::ReadOnly };
+        Array::assemble(vfs.clone(), &members, options)
+            .and_then(|mut array| Volume::files_at(&mut array, &found.lost_bytes))
+            .unwrap_or_default()
+    }
+}

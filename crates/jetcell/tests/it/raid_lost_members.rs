@@ -1,0 +1,125 @@
+//! Tests of arrays whose members shrank, were forgotten, or lost rows.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jetcell_array::{Array, AssembleOptions, BLOCK};
+use jetcell_vfs::{RealOptions, RealVfs};
+use serde_json::Value;
+
+use crate::cell::CellDirectory;
+
+/// Runs a command, checks its exit code, and returns its output.
+#[track_caller]
+fn ended(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
+    let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn status(cell: &CellDirectory, code: i32) -> Value {
+    serde_json::from_str(&ended(cell, code, &["status", "a", "--json"])).unwrap()
+}
+
+fn create(cell: &CellDirectory, level: &str, members: &[&str]) {
+    let words = ["create", "a", "--level", level, "--size", "16MiB", "--members"];
+    ended(cell, 0, &[&words[..], members].concat());
+}
+
+/// Writes the first blocks of the array, each with its own content.
+fn write(cell: &CellDirectory, members: &[&str], version: u8) {
+    let vfs = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    let members: Vec<PathBuf> = members.iter().map(|name| cell.path(name)).collect();
+    let mut array = Array::assemble(vfs, &members, AssembleOptions::default()).unwrap();
+    let data: Vec<u8> = (0..64).flat_map(|block| content(block, version)).collect();
+    array.write(0, &data).unwrap();
+    array.close().unwrap();
+}
+
+fn content(block: u8, version: u8) -> Vec<u8> {
+    [block + 1, version].repeat(BLOCK / 2)
+}
+
+#[test]
+fn a_shrunk_member_is_named_and_the_array_starts_without_it() {
+    let cell = CellDirectory::new();
+    create(&cell, "raid6", &["m1", "m2", "m3", "m4", "m5", "m6"]);
+    OpenOptions::new().write(true).open(cell.path("m6")).unwrap().set_len(6 << 20).unwrap();
+    let text = ended(&cell, 1, &["status", "a"]);
+    assert!(text.contains("degraded: 1 of 6 slots"), "{text}");
+    assert!(text.contains("m6: it has become too small: it has 6291456 bytes"), "{text}");
+    ended(&cell, 0, &["scrub", "a"]);
+    assert_eq!(status(&cell, 1)["missing"], 1);
+    ended(&cell, 0, &["replace", "a", "5", "m7", "--size", "16MiB"]);
+    assert_eq!(status(&cell, 0)["state"], "optimal");
+}
+
+#[test]
+fn a_forgotten_member_is_found_at_its_old_path() {
+    let cell = CellDirectory::new();
+    create(&cell, "raid5", &["m1", "m2", "m3"]);
+    let file = cell.path("a/array.toml");
+    let listed = fs::read_to_string(&file).unwrap();
+    let paths = ["m1", "m2", "m3"].map(|name| format!("{:?}", cell.path(name)));
+    let id = listed.lines().find(|line| line.starts_with("id = ")).unwrap();
+    // The list after two members dropped out, and the array stopped.
+    let [first, second, third] = &paths;
+    let forgotten = format!("{id}\nmembers = [{first}]\nformer = [{second}, {third}]\n");
+    fs::write(&file, forgotten).unwrap();
+    assert_eq!(status(&cell, 0)["state"], "optimal");
+    ended(&cell, 0, &["scrub", "a"]);
+    let listed = fs::read_to_string(&file).unwrap();
+    assert!(
+        !listed.contains("former") && paths.iter().all(|path| listed.contains(path.as_str())),
+        "{listed}"
+    );
+    let events = fs::read_to_string(cell.path("a/events.jsonl")).unwrap();
+    assert_eq!(events.matches("\"member_returned\"").count(), 2, "{events}");
+    // A member that missed writes is remembered and not used.
+    ended(&cell, 0, &["fail", "a", "m2"]);
+    assert!(fs::read_to_string(&file).unwrap().contains("former"));
+    assert_eq!(status(&cell, 1)["missing"], 1);
+    assert!(status(&cell, 1)["slots"][1]["member"].is_null());
+}
+
+#[test]
+fn lost_rows_are_shown_as_bytes_until_they_are_written_again() {
+    let cell = CellDirectory::new();
+    create(&cell, "raid5", &["m1", "m2", "m3", "m4"]);
+    write(&cell, &["m1", "m2", "m3", "m4"], 1);
+    // Damages a data block on the second member.
+    let member = fs::read(cell.path("m2")).unwrap();
+    let is_data = |block: &[u8]| (0..64).any(|number| block == content(number, 1));
+    let place = member.chunks_exact(BLOCK).position(is_data).unwrap();
+    let number = u64::from(member[place * BLOCK] - 1);
+    let file = OpenOptions::new().write(true).open(cell.path("m2")).unwrap();
+    file.write_all_at(&[0xFF; 9], (place * BLOCK + 7) as u64).unwrap();
+    ended(&cell, 0, &["fail", "a", "m1"]);
+    ended(&cell, 1, &["replace", "a", "0", "m5", "--size", "16MiB"]);
+
+    let found = status(&cell, 1);
+    assert_eq!(
+        (&found["state"], &found["missing"], &found["lost_rows"]),
+        (&"data_lost".into(), &0.into(), &1.into())
+    );
+    let lost: Vec<(u64, u64)> = found["lost"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|range| (range["start"].as_u64().unwrap(), range["end"].as_u64().unwrap()))
+        .collect();
+    let start = number * BLOCK as u64;
+    assert!(lost.contains(&(start, start + BLOCK as u64)), "{lost:?} {start}");
+    let text = ended(&cell, 1, &["status", "a"]);
+    assert!(text.contains("all members present, but data is lost"), "{text}");
+    assert!(text.contains(&format!("bytes {start} to {}", start + BLOCK as u64 - 1)), "{text}");
+
+    write(&cell, &["m5", "m2", "m3", "m4"], 2);
+    let found = status(&cell, 0);
+    assert_eq!((&found["state"], &found["lost_rows"]), (&"optimal".into(), &0.into()));
+    ended(&cell, 0, &["scrub", "a"]);
+}
