@@ -3,7 +3,8 @@
 #
 #   scripts/package.sh             all three; what this machine lacks a tool for is named and left out, with exit code 1
 #   scripts/package.sh binary      jetcell, which needs no library of the system
-#   scripts/package.sh deb         jetcell_VERSION_ARCHITECTURE.deb, with manual pages and completions (needs cargo-deb)
+#   scripts/package.sh deb         jetcell_VERSION_ARCHITECTURE.deb, with manual pages, completions and systemd units (needs
+#                                  cargo-deb)
 #   scripts/package.sh image       jetcell-image.tar, an OCI image (needs buildah, podman or docker)
 #   scripts/package.sh site        site/: the manual, rustdoc, and reports of two short runs on this machine and of a sizing
 #

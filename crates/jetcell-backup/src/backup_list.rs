@@ -1,4 +1,4 @@
-//! Lists the backups in a directory.
+//! Lists the backups in a directory, and what is known about each of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,11 @@ use jetcell_vfs::Vfs;
 use crate::backup_type::BackupType;
 use crate::error::{BackupError, Result};
 use crate::manifest::{BackupManifest, BackupState};
+use crate::proof::BackupProof;
 use crate::refusal::BackupRefusal;
+use crate::stream_sets::read_stream_set;
+use crate::unusable_reason::UnusableReason;
+use crate::verify::find_known_damage;
 
 /// A complete backup, with its directory and manifest.
 #[derive(Clone, Debug)]
@@ -24,14 +28,18 @@ pub struct CompleteBackup {
 /// All backups in a directory.
 #[derive(Debug, Default)]
 pub struct BackupList {
-    /// Complete backups.
+    /// Complete backups, including damaged ones.
     pub complete: Vec<CompleteBackup>,
-    /// Directories with other backups. The error is that of the manifest, or `None` if the backup was interrupted.
-    pub unusable: Vec<(PathBuf, Option<BackupError>)>,
+    /// Directories with interrupted, damaged and modified backups, each with the reason why it is unusable.
+    pub unusable: Vec<(PathBuf, UnusableReason)>,
+    /// Directories of sets, each with the directories of its backups.
+    pub sets: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// Directories of the backups that were proved, each with its last proof.
+    pub proofs: Vec<(PathBuf, BackupProof)>,
 }
 
 impl BackupList {
-    /// Returns the backup in the directory itself, and the backups in its subdirectories.
+    /// Returns the backup or set in the directory itself, and the backups and sets in its subdirectories.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -42,19 +50,43 @@ impl BackupList {
             let path = entry.map_err(unreadable)?.path();
             directories.extend(path.is_dir().then_some(path));
         }
-        directories.sort();
         let mut found = BackupList::default();
+        for directory in &directories {
+            match read_stream_set(vfs, directory) {
+                Ok(None) => {}
+                Ok(Some(members)) => found.sets.push((directory.clone(), members)),
+                Err(error) => found.unusable.push((directory.clone(), error.into())),
+            }
+        }
+        for member in found.sets.iter().flat_map(|(_, members)| members) {
+            if member.is_dir() {
+                directories.push(member.clone());
+            } else {
+                found.unusable.push((member.clone(), UnusableReason::NotInSet));
+            }
+        }
+        directories.sort();
+        directories.dedup();
         for directory in directories {
             match BackupManifest::state(vfs, &directory) {
-                Ok(BackupState::Complete(manifest)) => {
-                    found.complete.push(CompleteBackup { directory, manifest: *manifest });
-                }
-                Ok(BackupState::Partial) => found.unusable.push((directory, None)),
+                Ok(BackupState::Complete(manifest)) => found.add(vfs, directory, *manifest),
+                Ok(BackupState::Partial) => found.unusable.push((directory, UnusableReason::Interrupted)),
                 Ok(BackupState::NotABackup) => {}
-                Err(error) => found.unusable.push((directory, Some(error))),
+                Err(error) => found.unusable.push((directory, error.into())),
             }
         }
         Ok(found)
+    }
+
+    /// Adds a complete backup and what is known about it.
+    fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
+        let proof = BackupProof::read(vfs, &directory, &manifest);
+        let failed_proof = || Some(UnusableReason::ProofFailed(proof.as_ref()?.problems.first()?.clone()));
+        if let Some(damage) = find_known_damage(vfs, &directory, &manifest).or_else(failed_proof) {
+            self.unusable.push((directory.clone(), damage));
+        }
+        self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
+        self.complete.push(CompleteBackup { directory, manifest });
     }
 
     /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
@@ -67,8 +99,12 @@ impl BackupList {
         {
             return Ok(directory.to_path_buf());
         }
-        let complete = BackupList::find(vfs, directory)?.complete;
-        let mut found: Vec<PathBuf> = complete.into_iter().map(|found| found.directory).collect();
+        let list = BackupList::find(vfs, directory)?;
+        let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
+        // A set with a missing backup is not a single backup.
+        found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
+        found.sort();
+        found.dedup();
         match found.len() {
             0 => Ok(directory.to_path_buf()),
             1 => Ok(found.remove(0)),
@@ -77,7 +113,7 @@ impl BackupList {
     }
 
     /// Returns the backup that a new backup of the given kind continues: the newest matching backup that is next to
-    /// the new backup's directory `to`. `files` are the files of the instance.
+    /// the new backup's directory `to`. `files` are the files of one log stream.
     ///
     /// # Errors
     /// The files or the directory with the backups cannot be read.
@@ -101,26 +137,62 @@ impl BackupList {
         Ok(newest.map(|found| found.directory.clone()))
     }
 
-    /// Returns the newest usable backup for which all backups exist that it continues.
-    pub fn last_good(&self) -> Option<&CompleteBackup> {
-        let good = |found: &&CompleteBackup| self.is_complete(found);
-        // A backup contains everything that was committed before it began.
-        self.complete.iter().filter(good).max_by_key(|found| found.manifest.began_unix_ms)
-    }
-
-    /// Returns true if all backups on which this backup builds exist, back to a full backup.
-    fn is_complete(&self, backup: &CompleteBackup) -> bool {
-        let mut manifest = &backup.manifest;
+    /// Returns a backup and the backups that it continues, the full backup last. Returns `None` if one of them is
+    /// missing, or if a database of the full backup is unusable.
+    pub fn chain<'a>(&'a self, backup: &'a CompleteBackup) -> Option<Vec<&'a CompleteBackup>> {
+        let mut chain = vec![backup];
+        let mut last = backup;
         // The number of steps is limited because forged manifests could form a cycle.
         for _ in 0..=self.complete.len() {
-            if manifest.kind.has_pages() {
-                return manifest.databases.iter().all(|database| database.usable);
+            if last.manifest.kind.has_pages() {
+                return last.manifest.databases.iter().all(|database| database.usable).then_some(chain);
             }
-            let parent =
-                self.complete.iter().find(|found| Some(&found.manifest.id) == manifest.parent.as_ref());
-            let Some(parent) = parent else { return false };
-            manifest = &parent.manifest;
+            let parent = last.manifest.parent.as_ref()?;
+            last = self.complete.iter().find(|found| found.manifest.id == *parent)?;
+            chain.push(last);
         }
-        false
+        None
     }
+
+    /// Returns the newest backup that can be restored, or the backups of the newest such set, even if they are known
+    /// to be damaged.
+    pub fn last_complete(&self) -> Vec<&CompleteBackup> {
+        self.newest(|found| self.chain(found).is_some())
+    }
+
+    /// Returns the newest usable backup for which all backups exist that it continues, or the backups of the newest
+    /// such set. None of them is known to be damaged.
+    pub fn last_good(&self) -> Vec<&CompleteBackup> {
+        let is_damaged =
+            |link: &&CompleteBackup| self.unusable.iter().any(|(directory, _)| *directory == link.directory);
+        self.newest(|found| self.chain(found).is_some_and(|chain| !chain.iter().any(is_damaged)))
+    }
+
+    /// Returns the newest backup that fulfils a condition, or the newest set whose backups all fulfil it.
+    fn newest(&self, is_fit: impl Fn(&CompleteBackup) -> bool) -> Vec<&CompleteBackup> {
+        let in_set = |backup: &CompleteBackup| {
+            self.sets.iter().any(|(_, members)| members.contains(&backup.directory))
+        };
+        let single = self.complete.iter().filter(|backup| !in_set(backup) && is_fit(backup));
+        let single = single.map(|backup| vec![backup]);
+        let sets = self.sets.iter().filter_map(|(_, members)| {
+            let backup = |member: &PathBuf| self.complete.iter().find(|found| found.directory == *member);
+            let backups: Option<Vec<&CompleteBackup>> = members.iter().map(backup).collect();
+            backups.filter(|backups| !backups.is_empty() && backups.iter().all(|backup| is_fit(backup)))
+        });
+        single.chain(sets).max_by_key(|backups| oldest_begin(backups)).unwrap_or_default()
+    }
+
+    /// Returns the directory of the backup with the newest successful proof, and this proof.
+    pub fn last_proved(&self) -> Option<(&Path, &BackupProof)> {
+        let good = self.proofs.iter().filter(|(_, proof)| proof.is_good());
+        let newest = good.max_by_key(|(_, proof)| proof.proved_unix_ms);
+        newest.map(|(directory, proof)| (&**directory, proof))
+    }
+}
+
+/// Returns the time at which the oldest of some backups began, in milliseconds since 1970 UTC. Together, they contain
+/// everything that was committed before then.
+fn oldest_begin(backups: &[&CompleteBackup]) -> i64 {
+    backups.iter().map(|backup| backup.manifest.began_unix_ms).min().unwrap_or_default()
 }

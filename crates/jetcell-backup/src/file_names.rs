@@ -10,6 +10,10 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 pub const PARTIAL_FILE: &str = "manifest.partial.json";
 /// The file that records which ranges of a backup were verified, and when.
 pub const VERIFIED_FILE: &str = "verified.json";
+/// The file that records the last proof of a backup.
+pub const PROVED_FILE: &str = "proved.json";
+/// The file that names the backups of a set, one for each log stream.
+pub const STREAMS_FILE: &str = "streams.json";
 /// The file that marks a directory in which a restore has not completed.
 pub const RESTORE_MARKER: &str = "restore.partial";
 /// The file that records the backups from which a directory was restored, and the time of the restore.
@@ -44,9 +48,16 @@ pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileN
 /// reserved name.
 pub fn is_reserved_name(name: &str) -> bool {
     let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACED_LOG_EXTENSION);
-    [MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE, RESTORE_MARKER, RESTORED_FILE].contains(&name)
-        || placing
-        || is_unfinished(Path::new(name))
+    let own = [
+        MANIFEST_FILE,
+        PARTIAL_FILE,
+        VERIFIED_FILE,
+        PROVED_FILE,
+        STREAMS_FILE,
+        RESTORE_MARKER,
+        RESTORED_FILE,
+    ];
+    own.contains(&name) || placing || is_unfinished(Path::new(name))
 }
 
 /// Returns the name of an instance's lock file.

@@ -28,6 +28,7 @@ mod file_names;
 mod live;
 mod manifest;
 mod options;
+mod proof;
 mod ranges;
 mod recovery;
 mod refusal;
@@ -36,14 +37,17 @@ mod restore_directory;
 mod restore_options;
 mod restore_plan;
 mod restore_record;
+mod restore_window;
 mod retained_ranges;
 mod set_error;
 mod snapshot;
 mod snapshot_method;
 mod snapshot_seal;
 mod stopped;
+mod stream_sets;
 pub mod text_file;
 mod transfer_control;
+mod unusable_reason;
 mod verification_times;
 mod verify;
 
@@ -59,6 +63,7 @@ pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
+pub use crate::proof::{BackupProof, prove};
 pub use crate::recovery::{
     IgnoredFile, IgnoredFileReason, LossReason, LostGenerations, OpenEventsFn, RecoveredDatabase,
     RecoveryError, RecoveryPhase, RecoveryReport, RecoveryRequest, RecoveryState, RecoveryTarget, ReplayEnd,
@@ -67,9 +72,12 @@ pub use crate::recovery::{
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
 pub use crate::restore_options::RestoreOptions;
+pub use crate::restore_window::{RestoreWindow, restore_window};
 pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, RestoreDifference};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
+pub use crate::stream_sets::{StreamBackup, discard_empty_set, find_stream_backup, plan_stream_backups};
 pub use crate::transfer_control::{BackupProgress, TransferControl};
+pub use crate::unusable_reason::UnusableReason;
 pub use crate::verify::{BackupVerification, VerificationSubset, VerifyOptions, verify};

@@ -73,9 +73,11 @@ impl Default for BackupOptions {
 }
 
 impl BackupOptions {
-    /// Finds the logs and databases among `files`, and the names that the logs get in the backup.
+    /// Finds the logs and databases among `files`, and the names that the logs get in the backup. Fails if a database
+    /// would be left out.
     pub(crate) fn find_set(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let mut set = RecoverySet::find(vfs, files)?;
+        set.require_complete()?;
         if let Some((base, form)) = self.log_names {
             (set.base_name, set.log_names) = (base, form);
         }

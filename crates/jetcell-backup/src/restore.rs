@@ -23,6 +23,7 @@ use crate::restore_directory::{ExistingFiles, RestoreDirectory};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
 use crate::restore_record::{RestoreRecord, RestoredDatabase};
+use crate::restore_window::RestoreWindow;
 use crate::set_error::{BackupSetError, DirectoryContent, RestoreDifference};
 use crate::transfer_control::TransferMeter;
 use crate::verify::verify_file;
@@ -48,6 +49,10 @@ pub struct RestoreResult {
     pub copied_bytes: u64,
     /// Number of bytes that were already correct.
     pub retained_bytes: u64,
+    /// The positions that the restore could reach.
+    pub window: Option<RestoreWindow>,
+    /// True if the logs end before the requested end of the replay.
+    pub ends_early: bool,
     /// Time at which an identical earlier restore completed, in milliseconds since 1970 UTC. Set if the directory
     /// already contains the result and no database has been used since; this call then did nothing.
     pub earlier_restore_unix_ms: Option<i64>,
@@ -189,6 +194,8 @@ fn already_restored(
         databases,
         skipped_databases: left_out,
         position: plan.until,
+        window: Some(plan.window),
+        ends_early: plan.ends_early,
         earlier_restore_unix_ms: already_unix_ms,
         ..RestoreResult::default()
     }))
@@ -315,6 +322,8 @@ fn replay(
     let mut restored = RestoreResult {
         databases: placed.into_iter().map(|(_, path)| path).collect(),
         skipped_databases: skipped_databases(&plan.chain),
+        window: Some(plan.window),
+        ends_early: plan.ends_early,
         ..RestoreResult::default()
     };
     if let Some(first) = plan.logs.first() {

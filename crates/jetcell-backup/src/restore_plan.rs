@@ -11,6 +11,7 @@ use crate::chain::BackupChain;
 use crate::error::{BackupError, Result};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
+use crate::restore_window::RestoreWindow;
 use crate::set_error::BackupSetError;
 
 /// A log that a restore will replay.
@@ -29,6 +30,10 @@ pub struct RestorePlan {
     pub until: LogPosition,
     /// The recovery set that determines the file names of the logs.
     pub names: RecoverySet,
+    /// The positions that the restore can reach.
+    pub window: RestoreWindow,
+    /// Whether the logs end before the requested end of the replay.
+    pub ends_early: bool,
 }
 
 impl RestorePlan {
@@ -59,8 +64,14 @@ impl RestorePlan {
         if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
             return Err(BackupSetError::LogMissing(missing.0).into());
         }
+        let window = RestoreWindow::find(vfs, &chain, &logs, &names)?;
+        if until < window.earliest {
+            let RestoreWindow { earliest, earliest_time: time, .. } = window;
+            return Err(BackupSetError::EndTooLow { earliest, time }.into());
+        }
+        let newest = logs.last().map_or(Generation(0), |log| log.generation);
+        let ends_early = options.until.is_some_and(|end| window.ends_before(end, until, newest));
         logs.retain(|log| LogPosition::new(log.generation.0, 1, 0) < until);
-        check_end(&chain, &logs, until)?;
         let planned = RecoveryPlan {
             logs: logs.iter().map(|log| (log.generation, log.path.clone())).collect(),
             required: None,
@@ -68,7 +79,7 @@ impl RestorePlan {
             committed: None,
         };
         names.verify(vfs, &planned, until)?;
-        Ok(RestorePlan { chain, logs, until, names })
+        Ok(RestorePlan { chain, logs, until, names, window, ends_early })
     }
 
     /// Returns the name of a log in the restored directory.
@@ -95,6 +106,7 @@ fn add_surviving_logs(
         return Err(BackupSetError::NoSurvivingLogs(directory.to_path_buf()).into());
     }
     let found = RecoverySet::find(vfs, &files)?;
+    found.require_complete()?;
     if Some(found.signature) != chain.base.manifest.signature() {
         return Err(BackupSetError::OtherSurvivingLogs(directory.to_path_buf()).into());
     }
@@ -116,17 +128,4 @@ fn add_surviving_logs(
         expected = generation.next();
     }
     Ok(None)
-}
-
-/// Fails if the replay would stop before the databases are consistent.
-fn check_end(chain: &BackupChain, logs: &[PlannedLog], until: LogPosition) -> Result<()> {
-    let base = &chain.base.manifest;
-    let needed = base.databases.iter().filter_map(|database| database.needs).map(|(_, last)| last).max();
-    let Some(needed) = needed else { return Ok(()) };
-    let end =
-        base.logs.iter().find(|log| log.generation == needed).map_or(LogPosition::MAX, |log| {
-            log.end_position().min(LogPosition::new(log.generation + 1, 0, 0))
-        });
-    let has_it = logs.iter().any(|log| log.generation == Generation(needed));
-    if has_it && until >= end { Ok(()) } else { Err(BackupSetError::EndTooLow(needed).into()) }
 }

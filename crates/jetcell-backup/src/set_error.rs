@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ese_format::LogTime;
+use ese_format::{LogPosition, LogTime};
 use jetcell_vfs::FileName;
 
 use crate::backup_type::BackupType;
@@ -66,11 +66,14 @@ pub enum BackupSetError {
         "{}: the backup ends before the full backup, so it cannot continue the full backup", .0.display()
     )]
     EndsBeforeFullBackup(PathBuf),
-    /// The replay would stop before the end of this generation, at which the databases become consistent.
-    #[error(
-        "the databases of the backup are consistent only from the end of log generation {0:X} (hexadecimal)"
-    )]
-    EndTooLow(u32),
+    /// The replay would stop before the databases are consistent.
+    #[error("the earliest position that a restore of these backups can reach is {earliest}{}", begun(*time))]
+    EndTooLow {
+        /// Earliest position that can be reached.
+        earliest: LogPosition,
+        /// Time at which the log segment before this position was begun.
+        time: Option<LogTime>,
+    },
     /// The log directly after the full backup is missing.
     #[error(
         "{}: log generation {generation:X} (hexadecimal) is not in any of the backups", .directory.display()
@@ -206,6 +209,11 @@ impl fmt::Display for BadDatabase {
     }
 }
 
+/// Formats the time of a log segment.
+fn begun(time: Option<LogTime>) -> String {
+    time.map(|time| format!(" ({time})")).unwrap_or_default()
+}
+
 impl BackupSetError {
     /// Returns the number and the name of the corresponding ESE error.
     pub fn jet_error(&self) -> (i32, &'static str) {
@@ -223,7 +231,7 @@ impl BackupSetError {
             BackupSetError::OtherDatabase(_) | BackupSetError::NotClean(_) => {
                 (-552, "JET_errDatabasePatchFileMismatch")
             }
-            BackupSetError::EndsBeforeFullBackup(_) | BackupSetError::EndTooLow(_) => {
+            BackupSetError::EndsBeforeFullBackup(_) | BackupSetError::EndTooLow { .. } => {
                 (-553, "JET_errEndingRestoreLogTooLow")
             }
             BackupSetError::StartTooHigh { .. } => (-554, "JET_errStartingRestoreLogTooHigh"),
@@ -263,7 +271,7 @@ impl BackupSetError {
             | BackupSetError::RestoredSince(_)
             | BackupSetError::LogsRemoved { .. }
             | BackupSetError::FirstLogMissing(_) => "make a full backup",
-            BackupSetError::EndTooLow(_) => "choose a later end, or an older full backup",
+            BackupSetError::EndTooLow { .. } => "choose a later end, or an older full backup",
             BackupSetError::StartTooHigh { .. } | BackupSetError::Gap { .. } => {
                 "also specify the backup that contains it"
             }

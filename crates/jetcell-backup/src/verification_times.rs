@@ -12,6 +12,9 @@ use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::RANGE_BYTES;
 use crate::text_file;
 
+/// Stored in place of a time for a range that the last verification found to be bad.
+pub const BAD_RANGE: i64 = -1;
+
 /// Times at which the ranges of a backup's files were last verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +22,7 @@ pub struct VerificationTimes {
     /// Checksum of the manifest that the times belong to.
     manifest: String,
     /// Runs of consecutive ranges in each file: the number of ranges, and the time when they were verified in seconds
-    /// since 1970 UTC, or 0 for never.
+    /// since 1970 UTC, 0 for never, or [`BAD_RANGE`].
     files: BTreeMap<String, Vec<(usize, i64)>>,
 }
 
@@ -48,6 +51,12 @@ impl VerificationTimes {
         let runs = self.files.get(file).map(Vec::as_slice).unwrap_or_default();
         let times = runs.iter().flat_map(|(run, time)| std::iter::repeat_n(*time, (*run).min(count)));
         times.chain(std::iter::repeat(0)).take(count).collect()
+    }
+
+    /// Returns the first file with bad ranges.
+    pub fn bad_file(&self) -> Option<&str> {
+        let is_bad = |runs: &Vec<(usize, i64)>| runs.iter().any(|(_, time)| *time == BAD_RANGE);
+        self.files.iter().find(|(_, runs)| is_bad(runs)).map(|(file, _)| file.as_str())
     }
 
     /// Sets the verification times of a file.

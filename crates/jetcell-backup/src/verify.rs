@@ -9,11 +9,12 @@ use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
 use crate::error::{BackupError, Result};
 use crate::file_damage::FileDamage;
-use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE};
+use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, PROVED_FILE, VERIFIED_FILE};
 use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::transfer_control::{TransferControl, TransferMeter};
-use crate::verification_times::VerificationTimes;
+use crate::unusable_reason::UnusableReason;
+use crate::verification_times::{BAD_RANGE, VerificationTimes};
 
 /// The part of a backup to verify.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,9 +119,20 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
                 Ok(false) => Some(FileDamage::Content.to_string()),
                 Err(error) => Some(error.to_string()),
             };
-            times[range.file][range.index] = if fault.is_none() { now } else { 0 };
+            times[range.file][range.index] = if fault.is_none() { now } else { BAD_RANGE };
             found.problems.extend(fault.map(|what| (path.clone(), at, what)));
             (found.ranges, found.bytes) = (found.ranges + 1, found.bytes + len as u64);
+        }
+    }
+    // A file of the wrong length is bad, even if all its ranges are correct.
+    for (file, times) in files.iter().zip(&mut times) {
+        if found
+            .problems
+            .iter()
+            .any(|(path, ..)| path.file_name().is_some_and(|name| name == file.name.as_str()))
+            && !times.contains(&BAD_RANGE)
+        {
+            times.fill(BAD_RANGE);
         }
     }
     for (file, times) in files.iter().zip(&times) {
@@ -144,7 +156,7 @@ fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<StoredRange<'
 /// Selects the ranges to verify, in file order.
 fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) -> Vec<StoredRange<'a>> {
     if options.only_unverified {
-        ranges.retain(|range| range.time == 0);
+        ranges.retain(|range| range.time <= 0);
     }
     let len = |range: &StoredRange<'_>| range_bounds(range.index, range.stored.bytes).1 as u64;
     let all: u64 = ranges.iter().map(len).sum();
@@ -174,6 +186,21 @@ fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) 
     ranges
 }
 
+/// Returns known damage of a backup: a missing file, a file of the wrong length, or a file in which a check found bad
+/// ranges. Reads no content of the files.
+pub(crate) fn find_known_damage(
+    vfs: &dyn Vfs,
+    directory: &Path,
+    manifest: &BackupManifest,
+) -> Option<UnusableReason> {
+    let files: Vec<StoredFile<'_>> = manifest.files().collect();
+    if let Some((path, _, what)) = find_missing_files(vfs, directory, &files).into_iter().next() {
+        return Some(UnusableReason::WrongFile { path, what });
+    }
+    let verified = VerificationTimes::read(vfs, directory, manifest).ok()?;
+    verified.bad_file().map(|file| UnusableReason::FoundDamaged(file.to_string()))
+}
+
 /// Returns the files that are missing or differ in length.
 fn find_missing_files(
     vfs: &dyn Vfs,
@@ -195,7 +222,7 @@ fn find_missing_files(
 /// Returns the files that are neither named in the manifest nor created by this crate.
 fn find_unknown_files(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<Vec<PathBuf>> {
     let mut found = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
-    let own = [MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE];
+    let own = [MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE, PROVED_FILE];
     found.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_known =

@@ -17,8 +17,8 @@ use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Refusal, Result};
-use crate::incoming::part_path;
-use crate::log_end::{ClosedLogId, MAX_LOG_BYTES};
+use crate::incoming::{is_not_found, part_path};
+use crate::log_end::{ClosedLogId, MAX_LOG_BYTES, read_log_header};
 use crate::stream_directory::StreamDirectory;
 use crate::unfit_reason::UnfitReason;
 
@@ -255,7 +255,7 @@ impl CopyState {
         StreamDirectory::new(vfs, directory, self.base_name, self.log_name_form())
     }
 
-    /// Returns the log that came with the seed, if the copy does not have any closed logs yet.
+    /// Returns the partial log that came with the seed, if the copy does not have the complete log yet.
     ///
     /// The databases may contain changes from this log, so a backup of the copy includes it. Its file name is not
     /// that of a log in the stream.
@@ -264,14 +264,12 @@ impl CopyState {
     ///
     /// Returns an error if the copy has no log at all.
     pub fn first_log(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<PathBuf>> {
-        if !self.logs(vfs, directory).closed()?.is_empty() {
-            return Ok(None);
-        }
         let path = part_path(directory);
-        if vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
-            Ok(Some(path))
-        } else {
-            Err(Refusal::NoLog.at(directory))
+        match read_log_header(&**vfs, &path) {
+            Ok(header) => Ok((header.generation.0 >= self.next).then_some(path)),
+            Err(error) if !is_not_found(&error) => Err(error.into()),
+            Err(_) if self.logs(vfs, directory).closed()?.is_empty() => Err(Refusal::NoLog.at(directory)),
+            Err(_) => Ok(None),
         }
     }
 

@@ -68,7 +68,7 @@ pub use crate::reseed::{Reseed, ReseedPlan};
 pub use crate::seed::{
     SeedOptions, SeedResult, seed_from_files, seed_running, seed_stopped, seed_with_retries,
 };
-pub use crate::status::{CopyLag, health};
+pub use crate::status::{CopyLag, CopyStatus};
 pub use crate::stream_directory::StreamDirectory;
 pub use crate::streamed_log::streamed_progress;
 pub use crate::unfit_reason::UnfitReason;

@@ -197,6 +197,11 @@ impl Replicator {
         &self.state
     }
 
+    /// Returns the file system of the copy.
+    pub fn vfs(&self) -> &Arc<dyn Vfs> {
+        &self.vfs
+    }
+
     /// Returns how long to wait after a step that found no work.
     pub fn idle_wait(&self) -> Duration {
         self.idle_wait

@@ -87,6 +87,7 @@ impl Reseed {
     pub fn plan(vfs: &Arc<dyn Vfs>, source: &[PathBuf], directory: &Path) -> Result<Reseed> {
         let list = |directory: &Path| vfs.list(directory).map_err(|error| CopyError::io(directory, &error));
         let source = RecoverySet::find(vfs, source)?;
+        source.require_complete()?;
         let source_logs = StreamDirectory::from_set(vfs, &source)?;
         if vfs.same_file(source_logs.path(), directory) {
             return Err(Refusal::ReseedFromItself.at(directory));

@@ -101,6 +101,8 @@ pub fn seed_from_files(
     options: &SeedOptions,
 ) -> Result<(DirectorySource, SeedResult)> {
     let set = RecoverySet::find(vfs, files)?;
+    // A copy has the databases of only one log stream.
+    set.require_complete()?;
     let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
     let seeded = seed_stopped(vfs, files, to, &source, options)?;
     Ok((source, seeded))

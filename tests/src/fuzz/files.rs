@@ -88,7 +88,8 @@ fn dump(vfs: &RealVfs, path: &Path) {
     each(jetcell_dump::dump_pages(&source, &[1..=60], output));
     each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: true }, output));
     each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: false }, output));
-    each(jetcell_dump::dump_space(&source, true, &mut |_, _| {}, output));
+    let space = jetcell_dump::SpaceOptions { extents: true, sort_by_size: true };
+    each(jetcell_dump::dump_space(&source, space, &mut |_, _| {}, output));
     each(jetcell_dump::dump_log(&source, &LogDumpOptions::default(), output));
     for root in [1, 4, 24] {
         each(jetcell_dump::dump_tree(&source, &TreeSelector::Root(root), true, output));

@@ -53,7 +53,15 @@ const ARROWS: [(&str, &[&str], &[&str]); 30] = [
     ("jetcell-python", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
     (
         "jetcell-backup",
-        &["jetcell-host", "jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"],
+        &[
+            "jetcell-host",
+            "jetcell-input",
+            "jetcell-sync",
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "ese-check",
+        ],
         &[],
     ),
     (

@@ -77,6 +77,8 @@ pub enum UsageError {
     NoMoreGenerations,
     #[error("the logs belong to several log streams")]
     SeveralStreams,
+    #[error("{} would be left out: other log streams, or unreadable headers", left_out(named, *count))]
+    LeftOut { named: Vec<PathBuf>, count: usize },
     #[error("{0}: the directory of the database does not contain logs")]
     NoLogs(PathBuf),
     #[error("no log has records before {0}, where the replay is to stop")]
@@ -197,6 +199,7 @@ impl UsageError {
             UsageError::RecordsTooLong(_) => "use larger log files",
             UsageError::NoMoreGenerations => "start a new log stream",
             UsageError::SeveralStreams => "specify the files of only one stream",
+            UsageError::LeftOut { .. } => "specify only the files of one stream, and check unreadable files",
             UsageError::NoLogs(_) => "also specify the directory of its logs",
             UsageError::NothingFound | UsageError::OtherFormat { .. } => {
                 "specify the directory of an instance, or its files"
@@ -214,5 +217,14 @@ impl UsageError {
             UsageError::PrimaryKeyChanged => "delete the record and insert it again",
             _ => return None,
         })
+    }
+}
+
+/// Lists the first left-out files.
+fn left_out(named: &[PathBuf], count: usize) -> String {
+    let names: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
+    match count.saturating_sub(named.len()) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more files", names.join(", ")),
     }
 }

@@ -36,6 +36,9 @@ pub struct RecoveryReport {
     pub databases: Vec<RecoveredDatabase>,
     /// Files that are not part of the stream.
     pub ignored: Vec<IgnoredFile>,
+    /// True if the ignored files include databases, or logs of another stream.
+    #[serde(skip)]
+    pub is_partial: bool,
 }
 
 /// The range of log generations that a recovery replayed.

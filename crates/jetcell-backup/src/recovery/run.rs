@@ -52,6 +52,7 @@ impl RecoveryRequest {
                 .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.clone().into() })
                 .chain(missing)
                 .collect(),
+            is_partial: prepared.set.left_out().next().is_some(),
             ..RecoveryReport::default()
         };
         if let (Some((first, _)), Some((last, _))) = (prepared.plan.logs.first(), prepared.plan.logs.last()) {

@@ -11,3 +11,4 @@ mod links;
 mod repeated;
 mod shared_directory;
 mod test_instance;
+mod windows;

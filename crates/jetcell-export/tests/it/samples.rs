@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ese_format::checksum::header_checksum;
 use jetcell_export::{
-    CellItem, ExportDestination, ExportFormat, ExportIssues, ExportOptions, ExportedCell, ExportedRow,
+    AdditionalRows, CellItem, ExportDestination, ExportFormat, ExportIssues, ExportOptions, ExportedCell, ExportedRow,
     ROW_LIMIT, RenderingOptions, RowReadOptions, Selection, SourceDatabase, export, read_rows,
 };
 use jetcell_vfs::SimVfs;
@@ -103,7 +103,7 @@ fn exported(bytes: &[u8], format: ExportFormat, directory: &Path) -> Vec<String>
         selection: Selection::default(),
         format,
         destination: ExportDestination::Directory(directory.to_owned()),
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions::default(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_export::{
-    ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT,
+    AdditionalRows, ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT,
     RenderingOptions, Selection, export, export_timeline,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
@@ -17,7 +17,7 @@ fn options(format: ExportFormat, output: PathBuf) -> ExportOptions {
         selection: Selection::default(),
         format,
         destination: ExportDestination::Directory(output),
-        deleted: false,
+        additional: AdditionalRows::default(),
         force: false,
         row_limit: ROW_LIMIT,
         rendering: RenderingOptions { profile: ApplicationProfile::BySchema, ..RenderingOptions::default() },

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use ese_engine::{EventSink, Instance, TornPageProtection};
 use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_backup::{BackupOptions, Cancellation, TransferControl};
 use jetcell_copies::{
-    CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
+    CopyError, CopyState, CopyStatus, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
 };
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
@@ -49,6 +49,8 @@ struct CopyThreadState {
     /// Last generation to replay. The copy stops after replaying it.
     last: AtomicU64,
     seen: Mutex<CopyCounters>,
+    /// Time up to which the copy had all changes as of its last poll, in milliseconds since 1970 UTC; 0 if unknown.
+    current_unix_ms: AtomicI64,
 }
 
 /// Seeds the copies and starts replication.
@@ -166,6 +168,12 @@ impl InProcessCopy {
         let open = self.instance.core().log().tail().generation.0;
         counters.copy_queue = open.saturating_sub(counters.next.max(1));
         counters.lag_bytes = u64::from(counters.generations_behind()) * self.log_bytes;
+        let current = self.shared.current_unix_ms.load(Relaxed);
+        if counters.generations_behind() > 0 && current > 0 {
+            // Logs were closed since the last poll.
+            let age = self.counted.clock().unix_ms().saturating_sub(current).max(1).unsigned_abs();
+            counters.lag_seconds = Some(age.div_ceil(1000));
+        }
         counters.directory.clone_from(&self.directory);
         counters
     }
@@ -215,7 +223,11 @@ impl CopyThreadState {
                 let mut seen = self.seen.lock();
                 (seen.next, seen.replay_queue, seen.logs) = (state.next, state.replay_queue(), logs);
                 (seen.next_bytes, seen.streamed_bytes) = (arrived, streamed);
-                seen.lag_seconds = CopyLag::from_state(state, vfs.clock().unix_ms()).seconds;
+                let now = vfs.clock().unix_ms();
+                seen.lag_seconds = CopyStatus::new(state, now).lag.seconds;
+                let age =
+                    seen.lag_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX / 1000) * 1000);
+                self.current_unix_ms.store(age.map_or(0, |age| now.saturating_sub(age)), Relaxed);
                 seen.waiting = step.waiting.as_ref().map(ToString::to_string);
             }
             if step.is_idle() {

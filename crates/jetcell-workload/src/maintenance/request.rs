@@ -8,7 +8,7 @@ use ese_engine::{
 };
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
 
-use super::error::DatabaseFailure;
+use super::error::{DatabaseFailure, MaintenanceError};
 
 /// Tasks to run once on each database of a stopped instance or of a passive copy.
 #[derive(Clone)]
@@ -47,8 +47,8 @@ pub enum MaintenanceProgress<'p> {
 pub enum MaintenanceReport {
     /// Scan of the copy in this directory.
     Copy(PathBuf, CopyScanProgress),
-    /// Results of the databases of an instance, and the result of the shutdown of the instance.
-    Instance(Vec<DatabaseMaintenanceResult>, ese_engine::Result<()>),
+    /// Results of the databases of all instances, and the first error of opening or closing an instance.
+    Instance(Vec<DatabaseMaintenanceResult>, Result<(), MaintenanceError>),
 }
 
 /// Maintenance result for one database. A field is `None` if the task was not requested, or if space could not be

@@ -1,29 +1,37 @@
 //! Maintenance of an instance or of a copy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ese_engine::{DatabasePaths, Instance, InstanceOptions, RecoverySet};
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageSize};
 use jetcell_backup::{RecoveryError, check_not_in_use, log_directory};
 use jetcell_copies::{CopyScanOptions, CopyState, scan_copy};
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, files_at, parent_directory, with_path};
 
 use super::error::MaintenanceError;
-use super::request::{MaintenanceProgress, MaintenanceReport, MaintenanceRequest};
+use super::request::{DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest};
 use super::tasks::{MaintenanceRun, MaintenanceSlots};
 use crate::event_file::{EVENT_FILE, EventFile};
 
 type Result<T> = std::result::Result<T, MaintenanceError>;
 
+/// A log stream to maintain: its databases, and the directory of its logs.
+struct MaintainedStream {
+    set: RecoverySet,
+    directory: PathBuf,
+    page_size: PageSize,
+}
+
 impl MaintenanceRequest {
     /// Runs the tasks until they are complete or `stop` is cancelled. Dirty databases are recovered first. Events are
-    /// written next to the logs. A failure of a database does not prevent the tasks on the other databases.
+    /// written next to the logs. A failure of a database does not prevent the tasks on the other databases. The log
+    /// streams of several instances are maintained one after the other.
     ///
     /// # Errors
-    /// The request does not fit the files, the instance is in use, or it cannot be recovered.
+    /// The request does not fit the files, an instance is in use, or none can be recovered.
     pub fn run(
         &self,
         vfs: &Arc<dyn Vfs>,
@@ -38,21 +46,56 @@ impl MaintenanceRequest {
                 };
             }
         }
-        let set = RecoverySet::find_attachable(vfs, &files_at(&self.paths)?)?;
+        let streams = RecoverySet::split_streams(vfs, &files_at(&self.paths)?)?;
+        // All instances are examined before one of them is changed.
+        let examine = |files: &Vec<PathBuf>| self.examine(vfs, files);
+        let streams = streams.iter().map(examine).collect::<Result<Vec<MaintainedStream>>>()?;
+        let (mut results, mut first_error) = (Vec::new(), None);
+        for stream in streams {
+            match self.maintain(vfs, stream, stop, progress) {
+                Ok((databases, closed)) => {
+                    results.extend(databases);
+                    first_error = first_error.or(closed.err().map(MaintenanceError::from));
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        match first_error {
+            Some(error) if results.is_empty() => Err(error),
+            Some(error) => Ok(MaintenanceReport::Instance(results, Err(error))),
+            None => Ok(MaintenanceReport::Instance(results, Ok(()))),
+        }
+    }
+
+    /// Finds the databases of one stream. Changes nothing.
+    fn examine(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<MaintainedStream> {
+        let set = RecoverySet::find_attachable(vfs, files)?;
+        set.require_complete()?;
         let Some(first) = set.databases.first() else { return Err(MaintenanceError::NoDatabase) };
-        let slots = MaintenanceSlots::assign(vfs, &set, self.parallel);
-        self.check_window(&slots)?;
+        self.check_window(&MaintenanceSlots::assign(vfs, &set, self.parallel))?;
         let directory = if set.logs.is_empty() {
             parent_directory(&first.path).to_path_buf()
         } else {
             log_directory(&set.plan(LogPosition::MAX))?
         };
         check_not_in_use(&set, &directory).map_err(RecoveryError::from)?;
+        Ok(MaintainedStream { page_size: first.header.page_size, set, directory })
+    }
+
+    fn maintain(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        stream: MaintainedStream,
+        stop: &Cancellation,
+        progress: &mut dyn FnMut(MaintenanceProgress<'_>),
+    ) -> Result<(Vec<DatabaseMaintenanceResult>, ese_engine::Result<()>)> {
+        let MaintainedStream { set, directory, page_size } = stream;
+        let slots = MaintenanceSlots::assign(vfs, &set, self.parallel);
         let events = open_events(&directory)?;
         let mut options = InstanceOptions::with_vfs(vfs.clone(), directory);
         options.log.base_name = set.base_name;
         options.log.names = set.log_names;
-        options.page_size = first.header.page_size;
+        options.page_size = page_size;
         options.events.sink = Some(Arc::new(events));
         options.events.profile = self.event_profile;
         let mut paths = DatabasePaths::default();
@@ -61,7 +104,7 @@ impl MaintenanceRequest {
         let instance = Instance::open(options)?;
         let mut running = MaintenanceRun { request: self, instance: &instance, stop, progress };
         let results = running.run(&set, slots);
-        Ok(MaintenanceReport::Instance(results, instance.shutdown()))
+        Ok((results, instance.shutdown()))
     }
 
     fn scan_copy(

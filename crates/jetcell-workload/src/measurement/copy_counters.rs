@@ -25,7 +25,7 @@ pub struct CopyCounters {
     pub lag_bytes: u64,
     /// Number of logs that the copy has replayed.
     pub logs: u64,
-    /// Age of the newest replayed log in seconds, as of the last poll. `None` before the first log.
+    /// Age in seconds of the newest state that the copy contains completely. `None` if it is unknown.
     pub lag_seconds: Option<u64>,
     /// Reason why the copy is waiting, if it is.
     pub waiting: Option<String>,

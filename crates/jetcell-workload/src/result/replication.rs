@@ -121,7 +121,7 @@ pub struct CopySample {
     pub copy_queue: u32,
     /// Number of generations that the copy has received but not replayed.
     pub replay_queue: u32,
-    /// Age of the newest replayed log, in seconds.
+    /// Age in seconds of the newest state that the copy contains completely.
     pub lag_seconds: Option<u64>,
     /// Number of logs that the copy has replayed so far.
     pub logs: u64,

@@ -45,6 +45,8 @@ Examples:
       replays each log when it is eight hours old
   jetcell replicate --from /logs/app --from /data/app --to copy
       logs and databases in two directories
+  jetcell replicate --from run/log002 --from run/Jetstress002001.edb --to copy
+      one instance of a test; several instances are refused
   jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
       from another host, which runs jetcell serve
   jetcell copies /mnt/other/app-copy
@@ -68,7 +70,7 @@ enum ReplicationMode {
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReplicateArgs {
-    /// Directory with the instance's logs and, for seeding, its databases, or tls://HOST:PORT/NAME for a directory
+    /// Directory or files with the instance's logs and, for seeding, its databases, or tls://HOST:PORT/NAME for a directory
     /// that jetcell serve provides on another host; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
@@ -175,7 +177,9 @@ impl ReplicateArgs {
 
     /// Returns the active side of a copy, which may have changed since the last run.
     fn source_of(&self, places: &CommandFileSystems, state: &CopyState) -> CommandResult<DirectorySource> {
-        let directories = self.from.iter().map(|from| {
+        // Database files are needed only for seeding.
+        let is_file = |from: &&PathBuf| self.from.len() > 1 && from.is_file();
+        let directories = self.from.iter().filter(|from| !is_file(from)).map(|from| {
             places.require_directory(from)?;
             let directory = absolute(from)?;
             Ok(StreamDirectory::new(places.vfs(), &directory, state.base_name, state.log_name_form()))

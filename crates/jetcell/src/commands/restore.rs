@@ -1,11 +1,14 @@
 //! `jetcell restore`: restores databases from backups.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use ese_format::LogTime;
-use jetcell_backup::{BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, restore};
+use ese_format::{LogPosition, LogTime};
+use jetcell_backup::{
+    BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, RestoreWindow, restore,
+    restore_window,
+};
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::{json_path, json_paths};
@@ -29,11 +32,14 @@ Examples:
   jetcell restore /backup/sunday --logs /var/lib/app --to restored
       up to the last commit in the logs
   jetcell restore /backup/sunday /backup/monday --until 2026-11-23T08:00:00Z --to restored
+  jetcell restore /backup/sunday /backup/monday --list
+      the positions and times that --until can specify
   jetcell restore /backup/sunday --to /var/lib/app --force
       over the old files; copies only differences
   jetcell check --structure restored
 
-Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, 2 not restored.";
+Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, or the logs end before --until, 2 not
+restored.";
 
 /// Restore databases from a full backup and the later backups that build on it
 #[derive(Args)]
@@ -43,8 +49,11 @@ pub struct RestoreArgs {
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
     /// Directory for databases and logs: empty or new, unless --force is specified
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    to: Option<PathBuf>,
+    /// Only show the positions and times that --until can specify
+    #[arg(long, conflicts_with_all = ["to", "until", "force", "rate"])]
+    list: bool,
     /// Directory with surviving logs, which are replayed after those in the backups
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -68,10 +77,15 @@ impl RestoreArgs {
         let vfs = vfs()?;
         let only_one = |backup: &PathBuf| BackupList::find_single(&*vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
+        let Some(to) = &self.to else {
+            let window = restore_window(&vfs, &backups, self.logs.as_deref())?;
+            console::print_result(self.json, || window_json(&window), || window_text(&window));
+            return Ok(CommandOutcome::Good);
+        };
         for backup in &backups {
-            refuse_inside(backup, &self.to)?;
+            refuse_inside(backup, to)?;
         }
-        let existed = self.to.exists();
+        let existed = to.exists();
         let (progress, pace) = TransferProgress::start("Restore", self.rate)?;
         let options = RestoreOptions {
             until: self.until,
@@ -81,76 +95,106 @@ impl RestoreArgs {
             pace,
         };
         let began = Instant::now();
-        let restored = restore(&vfs, &backups, &self.to, &options);
+        let restored = restore(&vfs, &backups, to, &options);
         drop(progress);
         let restored = restored.map_err(|error| {
             if !existed {
                 // The directory is removed only if it is empty.
-                let _ = std::fs::remove_dir(&self.to);
+                let _ = std::fs::remove_dir(to);
             }
             let error = CommandError::from(error);
-            if self.to.join(RESTORE_MARKER).exists() {
-                error.add_advice(&format!("{} is incomplete: repeat the restore", self.to.display()))
+            if to.join(RESTORE_MARKER).exists() {
+                error.add_advice(&format!("{} is incomplete: repeat the restore", to.display()))
             } else {
                 error
             }
         })?;
         console::print_serialized(
             self.json,
-            || json_with_evidence(self.as_json(&restored), backups.iter().chain([&self.to])),
-            || self.as_text(&restored, began.elapsed().as_secs_f64()),
+            || json_with_evidence(as_json(to, &restored), backups.iter().chain([to])),
+            || as_text(to, &restored, began.elapsed().as_secs_f64()),
         )?;
-        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty()))
+        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty() && !restored.ends_early))
     }
+}
 
-    fn as_json(&self, restored: &RestoreResult) -> serde_json::Value {
-        let left_out: Vec<_> = restored
-            .skipped_databases
-            .iter()
-            .map(|(file, why)| json!({ "file": json_path(file), "why": why }))
-            .collect();
-        json!({
-            "directory": json_path(&self.to),
-            "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
-            "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
-            "undone": restored.rolled_back, "databases": json_paths(&restored.databases), "left_out": left_out,
-            "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
-            "already_unix_ms": restored.earlier_restore_unix_ms,
-        })
-    }
+fn as_json(to: &Path, restored: &RestoreResult) -> serde_json::Value {
+    let left_out: Vec<_> = restored
+        .skipped_databases
+        .iter()
+        .map(|(file, why)| json!({ "file": json_path(file), "why": why }))
+        .collect();
+    json!({
+        "directory": json_path(to),
+        "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
+        "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
+        "undone": restored.rolled_back, "databases": json_paths(&restored.databases), "left_out": left_out,
+        "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
+        "already_unix_ms": restored.earlier_restore_unix_ms, "ends_early": restored.ends_early,
+        "window": restored.window.as_ref().map(window_json),
+    })
+}
 
-    fn as_text(&self, restored: &RestoreResult, seconds: f64) -> String {
-        if let Some(since) = restored.earlier_restore_unix_ms {
-            let mut lines = vec![format!(
-                "{} was already restored from these backups at {}; no database was used since then, and \
-                 nothing was changed; to restore again, specify a different directory, or use --force",
-                self.to.display(),
-                LogTime::from_unix_ms(since)
-            )];
-            lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
-            lines.extend(
-                restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
-            );
-            return jetcell_input::printable_rows(&lines) + "\n";
-        }
+fn as_text(to: &Path, restored: &RestoreResult, seconds: f64) -> String {
+    if let Some(since) = restored.earlier_restore_unix_ms {
         let mut lines = vec![format!(
-            "restored into {} in {seconds:.1} s: {} copied, {} were already correct",
-            self.to.display(),
-            human_bytes(restored.copied_bytes),
-            human_bytes(restored.retained_bytes)
+            "{} was already restored from these backups at {}; no database was used since then, and \
+             nothing was changed; to restore again, specify a different directory, or use --force",
+            to.display(),
+            LogTime::from_unix_ms(since)
         )];
-        if let Some((first, last)) = restored.generations {
-            let records: u64 = restored.records.values().sum();
-            lines.push(format!(
-                "  replayed log generations {:X} to {:X} (hexadecimal), up to {}: {records} records, {} changes made",
-                first.0, last.0, restored.position, restored.changes
-            ));
-        }
-        lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
         lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
         lines.extend(
             restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
         );
-        jetcell_input::printable_rows(&lines) + "\n"
+        lines.extend(missed_end(restored));
+        return jetcell_input::printable_rows(&lines) + "\n";
     }
+    let mut lines = vec![format!(
+        "restored into {} in {seconds:.1} s: {} copied, {} were already correct",
+        to.display(),
+        human_bytes(restored.copied_bytes),
+        human_bytes(restored.retained_bytes)
+    )];
+    if let Some((first, last)) = restored.generations {
+        let records: u64 = restored.records.values().sum();
+        lines.push(format!(
+            "  replayed log generations {:X} to {:X} (hexadecimal), up to {}: {records} records, {} changes made",
+            first.0, last.0, restored.position, restored.changes
+        ));
+    }
+    lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
+    lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
+    lines.extend(
+        restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
+    );
+    lines.extend(missed_end(restored));
+    jetcell_input::printable_rows(&lines) + "\n"
+}
+
+/// Returns the line that reports logs that end before the requested end.
+fn missed_end(restored: &RestoreResult) -> Option<String> {
+    let window = restored.window.filter(|_| restored.ends_early)?;
+    let last = position_text(window.latest, window.latest_time);
+    Some(format!("  NOT REACHED: the logs end at {last}, before the end that --until specifies"))
+}
+
+fn position_text(position: LogPosition, time: Option<LogTime>) -> String {
+    time.map_or(position.to_string(), |time| format!("{position} ({time})"))
+}
+
+fn window_json(window: &RestoreWindow) -> serde_json::Value {
+    let time = |time: Option<LogTime>| time.and_then(LogTime::unix_ms);
+    json!({
+        "earliest": window.earliest.to_string(), "earliest_unix_ms": time(window.earliest_time),
+        "latest": window.latest.to_string(), "latest_unix_ms": time(window.latest_time),
+    })
+}
+
+fn window_text(window: &RestoreWindow) -> String {
+    format!(
+        "earliest position: {}\nlatest position: {}\n",
+        position_text(window.earliest, window.earliest_time),
+        position_text(window.latest, window.latest_time)
+    )
 }

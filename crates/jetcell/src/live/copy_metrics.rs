@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use jetcell_copies::{CopyLag, Replicator};
+use jetcell_copies::{CopyStatus, Replicator};
 use jetcell_vfs::{Clock, RealClock};
 use jetcell_workload::measurement::CopyCounters;
 use parking_lot::Mutex;
@@ -29,8 +29,10 @@ pub struct CopyFigures {
     pub replay_queue: u32,
     /// Size in bytes of the logs in both queues.
     pub lag_bytes: u64,
-    /// Age of the newest replayed log in seconds. `None` before the first log.
+    /// Age in seconds of the newest state that the copy contains completely. `None` if it is unknown.
     pub lag_seconds: Option<u64>,
+    /// Seconds since the last contact with the active side. `None` before the first contact, and in a test.
+    pub contact_seconds: Option<u64>,
     /// True if the current log is streamed while it is being written.
     pub block_mode: bool,
     /// True if the copy waits for the active side, for space, or for a backup.
@@ -41,15 +43,18 @@ impl CopyFigures {
     /// Returns the figures for a copy that is replayed by this process.
     pub fn from_replication(directory: &Path, copy: &Replicator, waiting: bool) -> CopyFigures {
         let state = copy.state();
-        let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+        let now = RealClock::new().unix_ms();
+        let status = CopyStatus::examine(copy.vfs(), state, None, now);
+        let age = |contact: i64| now.saturating_sub(contact).max(0).unsigned_abs() / 1000;
         CopyFigures {
             copy: directory.display().to_string(),
             copied: state.next.saturating_sub(1),
             replayed: state.replayed,
-            copy_queue: state.copy_queue(),
-            replay_queue: state.replay_queue(),
-            lag_bytes: lag.bytes,
-            lag_seconds: lag.seconds,
+            copy_queue: status.copy_queue,
+            replay_queue: status.replay_queue,
+            lag_bytes: status.lag.bytes,
+            lag_seconds: status.lag.seconds,
+            contact_seconds: status.contact_unix_ms.map(age),
             block_mode: copy.is_in_block_mode(),
             waiting,
         }
@@ -65,6 +70,7 @@ impl CopyFigures {
             replay_queue: copy.replay_queue,
             lag_bytes: copy.lag_bytes,
             lag_seconds: copy.lag_seconds,
+            contact_seconds: None,
             block_mode: copy.next_bytes > 0,
             waiting: copy.waiting.is_some(),
         }
@@ -92,7 +98,7 @@ impl Collector for CopyMetricsHandle {
 type CopyMetricReader = fn(&CopyFigures) -> Option<u64>;
 
 /// Name, help text, unit and value of each metric.
-const COPY_METRICS: [(&str, &str, &str, CopyMetricReader); 9] = [
+const COPY_METRICS: [(&str, &str, &str, CopyMetricReader); 10] = [
     ("copy_queue", "Closed generations that the copy does not have", "generations", |copy| {
         Some(copy.copy_queue.into())
     }),
@@ -103,7 +109,12 @@ const COPY_METRICS: [(&str, &str, &str, CopyMetricReader); 9] = [
         Some(u64::from(copy.copy_queue) + u64::from(copy.replay_queue))
     }),
     ("copy_lag", "Bytes in closed logs that were not replayed", "bytes", |copy| Some(copy.lag_bytes)),
-    ("copy_lag", "Age of the newest replayed log", "seconds", |copy| copy.lag_seconds),
+    ("copy_lag", "Age of the newest state that the copy contains completely", "seconds", |copy| {
+        copy.lag_seconds
+    }),
+    ("copy_contact_age", "Time since the last contact with the active side", "seconds", |copy| {
+        copy.contact_seconds
+    }),
     ("copy_copied_generation", "The newest generation that the copy has", "", |copy| {
         Some(copy.copied.into())
     }),

@@ -95,6 +95,93 @@ fn the_exit_code_reflects_the_last_good_backup_age() {
     assert_eq!(run(&cell, &["backup", "--age", "dirty"]).0, 1);
 }
 
+/// Changes one byte of the database in the backup.
+fn damage(cell: &CellDirectory) {
+    let path = cell.path("backup/SRUDB.dat");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[300_000] ^= 0xFF;
+    fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn a_backup_that_a_check_found_bad_is_not_good() {
+    let Some(cell) = backed_up() else { return };
+    let intact = fs::read(cell.path("backup/SRUDB.dat")).unwrap();
+    let age = ["backup", "--age", "backup", "--max-age", "1h"];
+    damage(&cell);
+    assert_eq!(run(&cell, &["check", "backup"]).0, 1);
+    let (code, text) = run(&cell, &age);
+    assert!(code == 1 && text.contains("a check found damage in SRUDB.dat"), "{text}");
+    // A check of unverified data reads the bad range again.
+    run(&cell, &["check", "--unverified", "backup"]);
+    assert_eq!(run(&cell, &age).0, 1);
+    fs::write(cell.path("backup/SRUDB.dat"), &intact).unwrap();
+    assert_eq!(run(&cell, &["check", "backup"]).0, 0);
+    assert_eq!(run(&cell, &age).0, 0);
+    fs::write(cell.path("backup/SRUDB.dat"), &intact[..intact.len() - 4096]).unwrap();
+    let (code, text) = run(&cell, &age);
+    assert!(code == 1 && text.contains("bytes long, expected"), "{text}");
+}
+
+#[test]
+fn a_proof_restores_the_backup_and_records_the_result() {
+    let Some(cell) = backed_up() else { return };
+    let (code, text) = run(&cell, &["backup", "--age", "."]);
+    assert!(code == 0 && text.contains("last proved: never"), "{text}");
+    assert_eq!(run(&cell, &["backup", "--from", "dirty", "--to", "next", "--incremental"]).0, 0);
+    let (code, text) = run(&cell, &["backup", "prove", ".", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let proof = &report["backups"][0];
+    assert!(code == 0 && proof["path"] == "./next" && proof["good"] == true, "{text}");
+    assert!(proof["databases"] == 1 && proof["pages"].as_u64() > Some(100), "{text}");
+    let (code, text) = run(&cell, &["backup", "--age", ".", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["last_proved"]["path"] == "./next", "{text}");
+    // The scratch directory was removed, and the record is not taken for a file of the backup.
+    let entries = fs::read_dir(cell.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(entries.into_iter().all(|name| !name.to_string_lossy().starts_with("jetcell-prove")));
+    let (code, text) = run(&cell, &["check", "next"]);
+    assert!(code == 0 && !text.contains("warning"), "{text}");
+    damage(&cell);
+    let (code, text) = run(&cell, &["backup", "prove", "next"]);
+    // The full backup that this backup continues is not in the directory.
+    assert!(code == 1 && text.contains("no complete backup in next"), "{text}");
+    let (code, text) = run(&cell, &["backup", "prove", "."]);
+    assert!(code == 1 && text.contains("next: BAD") && text.contains("SRUDB.dat: at byte 0"), "{text}");
+    let (code, text) = run(&cell, &["backup", "--age", "."]);
+    assert!(
+        code == 1 && text.contains("next: a proof failed") && text.contains("last proved: never"),
+        "{text}"
+    );
+    assert!(cell.program_refused(&["backup", "prove", "nowhere"]).contains("nowhere"));
+}
+
+#[test]
+fn a_restore_outside_its_window_is_refused_or_reported() {
+    let Some(cell) = backed_up() else { return };
+    let (code, text) = run(&cell, &["restore", "backup", "--list", "--json"]);
+    let window: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && window["earliest"].is_string() && window["latest"].is_string(), "{text}");
+    let (_, text) = run(&cell, &["restore", "backup", "--list"]);
+    assert!(text.contains("earliest position: ") && text.contains("latest position: "), "{text}");
+    let earliest = window["earliest"].as_str().unwrap();
+    for until in ["1", "2001-01-01T00:00:00Z"] {
+        let text = cell.program_refused(&["restore", "backup", "--to", "early", "--until", until]);
+        assert!(text.contains(earliest) && text.contains("-553"), "{text}");
+    }
+    for (to, until) in [("late", "FFFF"), ("future", "2100-01-01T00:00:00Z")] {
+        let restore = ["restore", "backup", "--to", to, "--until", until];
+        for _ in 0..2 {
+            let (code, text) = run(&cell, &restore);
+            let last = format!("NOT REACHED: the logs end at {}", window["latest"].as_str().unwrap());
+            assert!(code == 1 && text.contains(&last), "{text}");
+        }
+        checked(&cell, to);
+    }
+    let last = window["latest"].as_str().unwrap();
+    assert_eq!(run(&cell, &["restore", "backup", "--to", "end", "--until", last]).0, 0);
+}
+
 #[test]
 fn an_incremental_backup_continues_the_existing_backup() {
     let Some(cell) = backed_up() else { return };

@@ -82,7 +82,7 @@ pub fn json(cell: &CellDirectory, code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&run(cell, code, &[words, &["--json"]].concat())).unwrap()
 }
 
-const ONCE: [&str; 6] = ["replicate", "--from", "app", "--to", "copy", "--once"];
+pub const ONCE: [&str; 6] = ["replicate", "--from", "app", "--to", "copy", "--once"];
 
 #[test]
 fn a_copy_is_seeded_follows_and_reports_lag() {
@@ -339,7 +339,7 @@ fn a_directory_without_a_copy_is_not_activated_or_reseeded() {
 }
 
 /// Returns the ids of the rows of a store, and checks the body of each row.
-fn rows(directory: &Path) -> Vec<i32> {
+pub fn rows(directory: &Path) -> Vec<i32> {
     let (instance, database) = store(directory);
     let mut session = instance.session();
     let mut table = session.open_table(&database, "t").unwrap();

@@ -63,7 +63,11 @@ pub fn leaves(cell: &CellDirectory, words: &[&str], found: &mut Vec<Vec<String>>
         .filter(|name| *name != "help")
         .map(str::to_string)
         .collect();
-    if names.is_empty() {
+    // A command with subcommands may also work without them.
+    let is_command = |line: &str| {
+        line.starts_with("Usage:") && !["<COMMAND>", "<KIND>"].iter().any(|name| line.contains(name))
+    };
+    if names.is_empty() || text.lines().any(is_command) {
         found.push(words.iter().map(|word| (*word).to_string()).collect());
     }
     for name in names {
@@ -87,6 +91,7 @@ pub const MISSING: &[&str] = &[
     "size --config @",
     "recover @",
     "backup --from @ --to out",
+    "backup prove @",
     "replicate --from @ --to out --once",
     "serve @ --listen 127.0.0.1:0 --token-file @",
     "copies @",
@@ -238,6 +243,7 @@ fn directory_names_are_escaped() {
     for words in [
         &["backup", "--from", &instance, "--to", &backup][..],
         &["backup", "--age", &backup],
+        &["backup", "prove", &backup],
         &["check", &backup],
         &["restore", &backup, "--to", &restored],
         &["maintain", &restored],

@@ -74,6 +74,17 @@ impl ReceivedLog {
             (begun > limit).then_some(LogPosition { generation, segment: index, offset: RECORDS_AT as u16 })
         })
     }
+
+    /// Returns the time at which the last segment with bytes before `end` was begun.
+    pub fn last_segment_time(&self, end: LogPosition) -> Option<LogTime> {
+        let generation = self.0.header.generation;
+        (1..=self.0.scan.last).rev().find_map(|index| {
+            let begin = LogPosition { generation, segment: index, offset: RECORDS_AT as u16 };
+            let segment = self.0.segment(index);
+            let time = LogTime(*segment.bytes.get(16..)?.first_chunk()?);
+            (begin < end && time.unix_ms().is_some()).then_some(time)
+        })
+    }
 }
 
 impl LogReader {

@@ -1,6 +1,7 @@
 //! Logs and databases found in directories.
 
 mod plan;
+mod streams;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

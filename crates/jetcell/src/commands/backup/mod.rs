@@ -1,16 +1,18 @@
 //! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
 
 mod age;
+mod prove;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use ese_format::LogTime;
 use jetcell_backup::{
-    BackupError, BackupList, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
+    BackupError, BackupList, BackupOptions, BackupResult, BackupType, StreamBackup, back_up_stopped,
+    discard_empty_set, find_stream_backup, plan_stream_backups, snapshot_stopped,
 };
 use jetcell_copies::{CopyState, ReplayPause};
 use jetcell_input::json_path;
@@ -28,6 +30,7 @@ use crate::shared::transfer_progress::TransferProgress;
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
 A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
+If the files belong to several log streams, as those of a test do, each stream gets a subdirectory with its backup.
 Every page and every log is verified. The source is not changed, unless --remove-logs is specified.
 The same command continues an interrupted backup, except for snapshots. If the backup is already complete and the source is
 unchanged, the command reports that.
@@ -47,6 +50,8 @@ Examples:
     'zfs snapshot tank/app@b && zfs clone -o mountpoint=$JETCELL_SNAPSHOT tank/app@b tank/app-b'
   jetcell backup --age /backup --max-age 26h
       fails if the last good backup is older
+  jetcell backup prove /backup
+      restores the newest backup into a scratch directory, and checks the result
   jetcell check /backup/sunday
       verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
@@ -55,8 +60,10 @@ Exit code: 0 complete, 1 complete except for databases with bad pages (or the la
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BackupArgs {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
     /// Directory with the instance's logs and databases; may be repeated
     #[arg(long, value_name = "DIR", required_unless_present = "age")]
     from: Vec<PathBuf>,
@@ -87,12 +94,18 @@ pub struct BackupArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Show the age of the last good backup (specify a backup or a directory of backups)
+    /// Show the age of the last good backup and the last proof (specify a backup or a directory of backups)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs", "snapshot"])]
     age: Option<PathBuf>,
     /// Maximum age of the last good backup
     #[arg(long, value_name = "TIME", requires = "age")]
     max_age: Option<TimeSpan>,
+}
+
+#[derive(Subcommand)]
+enum BackupCommand {
+    /// Prove that the newest backup can be restored
+    Prove(prove::ProveArgs),
 }
 
 /// A passive copy whose replay is paused until this guard is dropped.
@@ -105,6 +118,9 @@ struct PausedCopy {
 impl BackupArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
+        if let Some(BackupCommand::Prove(prove)) = &self.command {
+            return prove.run();
+        }
         match &self.age {
             Some(directory) => age::print_backup_age(directory, self.max_age, self.json),
             None => self.back_up(),
@@ -132,47 +148,74 @@ impl BackupArgs {
         }
         let copy = self.pause(&vfs)?;
         let mut files = files_at(&self.from)?;
-        if let Some(PausedCopy { directory, state, .. }) = &copy {
-            files.extend(state.first_log(&vfs, directory)?);
-        }
         let existed = to.exists();
+        let snapshot = self.snapshot.snapshot()?;
+        let streams = match &copy {
+            Some(PausedCopy { directory, state, .. }) => {
+                files.extend(state.first_log(&vfs, directory)?);
+                vec![StreamBackup { files, directory: to.clone() }]
+            }
+            None if snapshot.is_some() => vec![StreamBackup { files, directory: to.clone() }],
+            None => plan_stream_backups(&vfs, &files, to)?,
+        };
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
-        let options = BackupOptions {
-            kind: self.kind(),
-            parent: match &self.base {
-                Some(base) => Some(base.clone()),
-                None => BackupList::find_base(&vfs, self.kind(), &files, &absolute(to)?)?,
-            },
-            remove_logs: self.remove_logs,
-            source_is_copy: copy.is_some(),
-            log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
-            pace,
-            ..BackupOptions::default()
-        };
-        let began = Instant::now();
-        let made = match self.snapshot.snapshot()? {
-            Some(snapshot) => snapshot_stopped(&vfs, &files, to, &snapshot, &options),
-            None => back_up_stopped(&vfs, &files, to, &options),
-        };
+        let mut made = Vec::new();
+        for StreamBackup { files, directory } in &streams {
+            let began = Instant::now();
+            let back_up = || {
+                let options = BackupOptions {
+                    kind: self.kind(),
+                    parent: match &self.base {
+                        Some(base) => find_stream_backup(&vfs, base, files)?,
+                        None => BackupList::find_base(&vfs, self.kind(), files, &absolute(to)?)?,
+                    },
+                    remove_logs: self.remove_logs,
+                    source_is_copy: copy.is_some(),
+                    log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
+                    pace: pace.clone(),
+                    ..BackupOptions::default()
+                };
+                let existed = directory.exists();
+                let made = match &snapshot {
+                    Some(snapshot) => snapshot_stopped(&vfs, files, directory, snapshot, &options),
+                    None => back_up_stopped(&vfs, files, directory, &options),
+                };
+                made.map_err(|error| {
+                    if !existed && !matches!(error, BackupError::Stopped) {
+                        // The directory is removed only if it is empty.
+                        let _ = std::fs::remove_dir(directory);
+                    }
+                    match error {
+                        BackupError::Stopped => CommandError::new("stopped")
+                            .advise("the copied data is retained, and the same command continues the backup"),
+                        error => CommandError::from(error),
+                    }
+                })
+            };
+            let result: BackupResult = back_up().inspect_err(|_| {
+                if !existed {
+                    discard_empty_set(&vfs, to);
+                }
+            })?;
+            made.push((directory.as_path(), result, began.elapsed().as_secs_f64()));
+        }
         drop(progress);
-        let made = made.map_err(|error| {
-            if !existed && !matches!(error, BackupError::Stopped) {
-                // The directory is removed only if it is empty.
-                let _ = std::fs::remove_dir(to);
-            }
-            match error {
-                BackupError::Stopped => CommandError::new("stopped")
-                    .advise("the copied data is retained, and the same command continues the backup"),
-                error => CommandError::from(error),
-            }
-        })?;
-        let bad = made.manifest.databases.iter().any(|database| !database.usable);
+        let is_bad = |(_, made, _): &(&Path, BackupResult, f64)| {
+            made.manifest.databases.iter().any(|database| !database.usable)
+        };
         console::print_serialized(
             self.json,
-            || json_with_evidence(as_json(to, &made), self.from.iter().chain([to])),
-            || as_text(to, &made, began.elapsed().as_secs_f64()),
+            || {
+                let mut all: Vec<_> = made.iter().map(|(path, made, _)| as_json(path, made)).collect();
+                let result = match all.len() {
+                    1 => all.remove(0),
+                    _ => json!({ "path": json_path(to), "backups": all }),
+                };
+                json_with_evidence(result, self.from.iter().chain([to]))
+            },
+            || made.iter().map(|(path, made, seconds)| as_text(path, made, *seconds)).collect::<String>(),
         )?;
-        Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
+        Ok(CommandOutcome::good_if(!made.iter().any(is_bad)))
     }
 
     /// Pauses replay if the source is a passive copy.

@@ -18,7 +18,7 @@ use crate::shared::json::json_with_evidence;
 use crate::shared::transfer_progress::TransferProgress;
 
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
-const METADATA_FILES: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
+const METADATA_FILES: [&str; 4] = ["manifest.json", "manifest.partial.json", "verified.json", "proved.json"];
 
 /// Returns the directories of `files` that contain a backup, whether complete or not.
 pub fn backup_directories(files: &[PathBuf]) -> Vec<PathBuf> {

@@ -118,7 +118,8 @@ impl CheckArgs {
         // Pages whose checksums match the manifest were already verified when they were backed up.
         paths.retain(|path| {
             let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
-            !in_backup || (self.structure && !backups::is_metadata_file(path))
+            let is_set_list = !found.is_empty() && path.ends_with("streams.json");
+            !is_set_list && (!in_backup || (self.structure && !backups::is_metadata_file(path)))
         });
         if paths.is_empty() && !found.is_empty() {
             return Ok(worst);

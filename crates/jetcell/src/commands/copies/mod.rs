@@ -7,12 +7,15 @@ mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use jetcell_copies::{CopyLag, CopyPhase, CopyState, RegisteredCopy, health};
+use jetcell_copies::{CopyPhase, CopyState, CopyStatus, RegisteredCopy};
 use jetcell_input::number::human_bytes;
 use jetcell_input::{json_path, json_paths, printable_rows};
+use jetcell_remote::HostAddress;
 use jetcell_vfs::{Clock, RealClock, Vfs};
+use jetcell_workload::units::TimeSpan;
 use serde_json::{Value, json};
 
 use self::page_comparison::{PageComparisonState, page_checks};
@@ -32,9 +35,12 @@ Examples:
       compares the histories of two sides
   jetcell copies tls://db1:9440/app tls://db2:9440/app --tls-ca ca.pem --token-file token
       one table for several hosts
-  jetcell copies /var/lib/app --json | jq '.copies[].state.lag.generations'
+  jetcell copies /var/lib/app --max-lag 5m
+      fails if a copy lags by more than five minutes
+  jetcell copies /var/lib/app --json | jq '.copies[].status.lag.generations'
 
-Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have diverged, 2 could not run.";
+Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, has no contact or lags too much, or the histories have
+diverged, 2 could not run.";
 
 /// Show the state of copies: queues, lag and health
 #[derive(Args)]
@@ -47,6 +53,9 @@ pub struct CopiesArgs {
     /// Compare the history with that of another copy, an instance or a backup
     #[arg(long, value_name = "DIR|ADDRESS")]
     with: Option<PathBuf>,
+    /// Maximum lag of each copy; replaces the limit of 60 s since the last contact
+    #[arg(long, value_name = "TIME", conflicts_with = "with")]
+    max_lag: Option<TimeSpan>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -72,15 +81,16 @@ impl CopiesArgs {
                     CommandError::new("--with can compare only one directory").advise("specify only one")
                 );
             }
-            return Ok(table::show(&places, &self.directories, self.json));
+            return Ok(table::show(&places, &self.directories, self.max_lag(), self.json));
         };
         if let Some(other) = &self.with {
             return comparison::print_comparison(&places, directory, other, self.json);
         }
         let (vfs, copies) = match CopiesSide::detect(&places, directory)? {
             CopiesSide::Copy(state) => {
-                show_copy(places.vfs(), directory, &state, self.json);
-                return Ok(CommandOutcome::good_if(state.is_fit()));
+                let status = copy_status(places.vfs(), directory, &state);
+                show_status(places.vfs(), directory, (&state, &status), self.json);
+                return Ok(CommandOutcome::good_if(status.is_fit(&state, self.max_lag())));
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
@@ -94,21 +104,34 @@ impl CopiesArgs {
             printable_rows(if lines.is_empty() { vec![none()] } else { lines })
         };
         console::print_result(self.json, as_json, as_text);
-        Ok(CommandOutcome::good_if(copies.iter().all(RegisteredCopy::is_fit)))
+        Ok(CommandOutcome::good_if(copies.iter().all(|copy| copy.is_fit(self.max_lag()))))
+    }
+
+    fn max_lag(&self) -> Option<Duration> {
+        self.max_lag.map(|max| max.0)
     }
 }
 
 impl CopiesSide {
     /// Determines what a directory contains.
     fn detect(places: &CommandFileSystems, directory: &Path) -> CommandResult<CopiesSide> {
-        let vfs = &**places.vfs();
+        let vfs = places.vfs();
         if let Some(connected) = places.connect(directory) {
             connected.map_err(|error| remote_error(directory, error))?;
         }
-        if let Some(state) = CopyState::read(vfs, directory)? {
+        if let Some(state) = CopyState::read(&**vfs, directory)? {
             return Ok(CopiesSide::Copy(Box::new(state)));
         }
         Ok(CopiesSide::Instance(RegisteredCopy::list(vfs, directory)?))
+    }
+}
+
+fn copy_status(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> CopyStatus {
+    let now = RealClock::new().unix_ms();
+    // The path of the active side of a copy on another host is a path on that host.
+    match HostAddress::from_path(directory) {
+        Some(_) => CopyStatus::new(state, now),
+        None => CopyStatus::examine(vfs, state, None, now),
     }
 }
 
@@ -124,34 +147,55 @@ pub fn format_time(unix_ms: i64) -> String {
 
 /// Prints the state of one copy.
 pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: bool) {
-    let text = || printable_rows(copy_lines(vfs, directory, state));
-    console::print_result(json, || copy_json(vfs, directory, state), text);
+    show_status(vfs, directory, (state, &copy_status(vfs, directory, state)), json);
+}
+
+fn show_status(vfs: &Arc<dyn Vfs>, directory: &Path, copy: (&CopyState, &CopyStatus), json: bool) {
+    let text = || printable_rows(copy_lines(vfs, directory, copy));
+    console::print_result(json, || copy_json(vfs, directory, copy), text);
 }
 
 /// Returns a one-line summary of a copy that is following.
 pub fn summary_line(state: &CopyState) -> String {
-    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+    let status = CopyStatus::new(state, RealClock::new().unix_ms());
+    let contact = contact_gap(&status).map(|gap| format!("; {gap}")).unwrap_or_default();
     format!(
-        "generation {:X} replayed; queues: copy {}, replay {}; lags by {}",
+        "generation {:X} replayed; queues: copy {}, replay {}; lags by {}{contact}",
         state.replayed,
-        state.copy_queue(),
-        state.replay_queue(),
-        human_bytes(lag.bytes)
+        status.copy_queue,
+        status.replay_queue,
+        human_bytes(status.lag.bytes)
     )
 }
 
-fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
-    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+/// Returns since when a copy has no contact with its active side.
+fn contact_gap(status: &CopyStatus) -> Option<String> {
+    let since = |time| format!("no contact since {}", format_time(time));
+    (!status.is_in_contact).then(|| status.contact_unix_ms.map_or("no contact yet".to_string(), since))
+}
+
+fn status_json(status: &CopyStatus) -> Value {
+    let lag = &status.lag;
+    json!({
+        "copy_queue": status.copy_queue, "replay_queue": status.replay_queue,
+        "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
+        "contact_unix_ms": status.contact_unix_ms, "is_in_contact": status.is_in_contact,
+    })
+}
+
+fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, (state, status): (&CopyState, &CopyStatus)) -> Value {
+    let lag = &status.lag;
     let unfit = match &state.phase {
         CopyPhase::Unfit { reason, what } => json!({ "reason": reason, "what": what }),
         _ => Value::Null,
     };
     let databases: Vec<_> = state.databases.iter().map(|database| directory.join(&database.file)).collect();
     json!({
-        "path": json_path(directory), "id": state.id, "source": state.source, "health": health(state), "unfit": unfit,
+        "path": json_path(directory), "id": state.id, "source": state.source, "health": status.health(state), "unfit": unfit,
         "copied_generation": state.next.saturating_sub(1), "replayed_generation": state.replayed,
-        "copy_queue": state.copy_queue(), "replay_queue": state.replay_queue(),
+        "copy_queue": status.copy_queue, "replay_queue": status.replay_queue,
         "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
+        "contact_unix_ms": status.contact_unix_ms, "is_in_contact": status.is_in_contact,
         "active": state.active, "delay_seconds": state.delay_seconds, "databases": json_paths(&databases),
         "checks": page_checks(&**vfs, directory, state).iter().map(PageComparisonState::json).collect::<Vec<_>>(),
         "scan": scan_json(directory, &read_scan(&**vfs, directory)),
@@ -164,9 +208,14 @@ fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
     jetcell_copies::streamed_progress(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
 
-fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<String> {
-    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
-    let mut lines = vec![format!("{}: {}", directory.display(), health(state))];
+fn copy_lines(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    (state, status): (&CopyState, &CopyStatus),
+) -> Vec<String> {
+    let gap = contact_gap(status).filter(|_| state.phase == CopyPhase::Following);
+    let health = gap.unwrap_or_else(|| status.health(state).to_string());
+    let mut lines = vec![format!("{}: {health}", directory.display())];
     if let CopyPhase::Unfit { what, .. } = &state.phase {
         lines.push(format!("  {what}"));
     }
@@ -183,14 +232,7 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
         state.next.saturating_sub(1),
         state.replayed
     ));
-    let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
-    lines.push(format!(
-        "  queues: copy {}, replay {}; lags by {} generations, {}, {seconds}",
-        state.copy_queue(),
-        state.replay_queue(),
-        lag.generations,
-        human_bytes(lag.bytes)
-    ));
+    lines.push(queue_line(status));
     if state.delay_seconds > 0 {
         lines.push(format!("  delay: {} s", state.delay_seconds));
     }
@@ -203,21 +245,38 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     lines
 }
 
+fn queue_line(status: &CopyStatus) -> String {
+    let lag = &status.lag;
+    let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
+    format!(
+        "  queues: copy {}, replay {}; lags by {} generations, {}, {seconds}",
+        status.copy_queue,
+        status.replay_queue,
+        lag.generations,
+        human_bytes(lag.bytes)
+    )
+}
+
 fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Value {
-    let RegisteredCopy { registration, is_cut_off, state } = copy;
+    let RegisteredCopy { registration, is_cut_off, state, status } = copy;
     let directory = Path::new(&registration.copy);
     json!({
         "id": registration.id, "host": registration.host, "path": registration.copy, "needs_generation": registration.needs.0,
         "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": is_cut_off,
-        "state": state.as_ref().map(|state| copy_json(vfs, directory, state)),
+        "status": status_json(status),
+        "state": state.as_ref().map(|state| copy_json(vfs, directory, (state, status))),
     })
 }
 
 fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopy) -> Vec<String> {
-    let RegisteredCopy { registration, is_cut_off, state } = copy;
+    let RegisteredCopy { registration, is_cut_off, state, status } = copy;
     let mut lines = match state {
-        Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
-        None => vec![format!("{}: cannot be read from this host", registration.copy)],
+        Some(state) => copy_lines(vfs, Path::new(&registration.copy), (state, status)),
+        None => {
+            let gap = contact_gap(status).map(|gap| format!("; {gap}")).unwrap_or_default();
+            let first = format!("{}: cannot be read from this host{gap}", registration.copy);
+            vec![first, queue_line(status)]
+        }
     };
     lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
     let cut = if *is_cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };

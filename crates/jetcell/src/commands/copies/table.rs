@@ -2,17 +2,17 @@
 //! reached.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use jetcell_copies::{CopyLag, CopyState, RegisteredCopy, health};
+use jetcell_copies::{CopyState, CopyStatus, RegisteredCopy};
 use jetcell_host::host_name;
 use jetcell_input::json_path;
 use jetcell_input::number::human_bytes;
 use jetcell_remote::HostAddress;
 use jetcell_report::{ReportCell, ReportTable, Tone, flush_table_text};
-use jetcell_vfs::{Clock, RealClock};
 use serde_json::{Value, json};
 
-use super::{CopiesSide, copy_json, registered_json, seconds_since};
+use super::{CopiesSide, contact_gap, copy_json, copy_status, registered_json};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::remote::CommandFileSystems;
@@ -20,20 +20,25 @@ use crate::shared::remote::CommandFileSystems;
 const COLUMN_HEADERS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
 
 /// Shows the contents of each directory. An unreachable directory does not prevent the others from being shown.
-pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool) -> CommandOutcome {
+pub fn show(
+    places: &CommandFileSystems,
+    directories: &[PathBuf],
+    max_lag: Option<Duration>,
+    as_json: bool,
+) -> CommandOutcome {
     let (mut rows, mut sides, mut good, mut failed) = (Vec::new(), Vec::new(), true, false);
     for directory in directories {
         let side = CopiesSide::detect(places, directory);
         good &= match &side {
-            Ok(CopiesSide::Copy(state)) => state.is_fit(),
-            Ok(CopiesSide::Instance(copies)) => copies.iter().all(RegisteredCopy::is_fit),
+            Ok(CopiesSide::Copy(state)) => copy_status(places.vfs(), directory, state).is_fit(state, max_lag),
+            Ok(CopiesSide::Instance(copies)) => copies.iter().all(|copy| copy.is_fit(max_lag)),
             Err(_) => true,
         };
         failed |= side.is_err();
         if as_json {
             sides.push(as_value(places, directory, &side));
         } else {
-            rows.extend(table_rows(directory, &side));
+            rows.extend(table_rows(places, directory, &side));
         }
     }
     console::print_result(as_json, || json!({ "sides": sides }), || flush_table_text(&table(rows)));
@@ -48,7 +53,8 @@ fn as_value(places: &CommandFileSystems, directory: &Path, side: &Result<CopiesS
     let vfs = places.vfs();
     match side {
         Ok(CopiesSide::Copy(state)) => json!({
-            "path": json_path(directory), "host": host_of(directory), "state": copy_json(vfs, directory, state),
+            "path": json_path(directory), "host": host_of(directory),
+            "state": copy_json(vfs, directory, (state, &copy_status(vfs, directory, state))),
         }),
         Ok(CopiesSide::Instance(copies)) => {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
@@ -72,7 +78,11 @@ fn table(rows: Vec<Vec<ReportCell>>) -> ReportTable {
     ReportTable::text_columns("", &COLUMN_HEADERS).rows(rows)
 }
 
-fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<Vec<ReportCell>> {
+fn table_rows(
+    places: &CommandFileSystems,
+    directory: &Path,
+    side: &Result<CopiesSide, CommandError>,
+) -> Vec<Vec<ReportCell>> {
     let asked = directory.display().to_string();
     let row = |host: String, copy: &str, figures: Vec<ReportCell>| {
         let first = [asked.as_str().into(), host.into(), copy.into()];
@@ -81,26 +91,29 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
         cells
     };
     match side {
-        Ok(CopiesSide::Copy(state)) => vec![row(host_of(directory), "-", figures(state))],
+        Ok(CopiesSide::Copy(state)) => {
+            let status = copy_status(places.vfs(), directory, state);
+            vec![row(host_of(directory), "-", figures(Some(state), &status))]
+        }
         Ok(CopiesSide::Instance(copies)) if copies.is_empty() => {
             vec![row(host_of(directory), "-", vec!["no copies are registered".into()])]
         }
         Ok(CopiesSide::Instance(copies)) => copies
             .iter()
             .map(|copy| {
-                let RegisteredCopy { registration, is_cut_off, state } = copy;
+                let RegisteredCopy { registration, is_cut_off, state, status } = copy;
                 let host = registration.host.clone().unwrap_or_else(|| "?".into());
                 let place = &registration.copy;
                 if *is_cut_off {
                     return row(host, place, vec![ReportCell::from("CUT OFF").with_tone(Tone::Bad)]);
                 }
-                if let Some(state) = state {
-                    return row(host, place, figures(state));
+                let mut cells = figures(state.as_ref(), status);
+                if state.is_none()
+                    && let Some(what) = &registration.waiting
+                {
+                    cells[0] = format!("waits: {what}").into();
                 }
-                let ago = seconds_since(registration.contact_unix_ms);
-                let waits =
-                    registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
-                row(host, place, vec![format!("last contact {ago} s ago{waits}").into()])
+                row(host, place, cells)
             })
             .collect(),
         Err(what) => {
@@ -111,15 +124,16 @@ fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<
     }
 }
 
-/// Returns the health, the queues and the lag as text.
-fn figures(state: &CopyState) -> Vec<ReportCell> {
-    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
-    let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
+/// Returns the health, the queues and the lag as text. The health of a copy whose state is unknown is its contact.
+fn figures(state: Option<&CopyState>, status: &CopyStatus) -> Vec<ReportCell> {
+    let seconds = status.lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
+    let known = state.map_or("in contact", |state| status.health(state));
+    let gap = contact_gap(status).filter(|_| matches!(known, "in contact" | "no_contact"));
     vec![
-        health(state).to_string().into(),
-        state.copy_queue().to_string().into(),
-        state.replay_queue().to_string().into(),
-        format!("{}, {seconds}", human_bytes(lag.bytes)).into(),
+        gap.unwrap_or_else(|| known.to_string()).into(),
+        status.copy_queue.to_string().into(),
+        status.replay_queue.to_string().into(),
+        format!("{}, {seconds}", human_bytes(status.lag.bytes)).into(),
     ]
 }
 

@@ -49,6 +49,8 @@ Examples:
       also returns free space to the file system: the file is truncated, and free extents inside become holes
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
       one database of a test, at the scan rate of Jetstress
+  jetcell maintain jetcell-run
+      all databases of a test, one log stream after the other
   jetcell maintain /var/lib/app --tasks scan,zero,defrag --maintenance-window 'daily 01:00 4h +01:00'
       waits for the window, works in it, and continues in the next window until all work is done
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json

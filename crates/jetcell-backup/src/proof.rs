@@ -1,0 +1,170 @@
+//! Proof that a backup can be restored: it is verified and restored into a scratch directory, and the structure of the
+//! restored databases is checked. The result is recorded next to the manifest.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::Error;
+use jetcell_input::{bounded_list, shortened};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BackupError, Result};
+use crate::file_names::PROVED_FILE;
+use crate::manifest::BackupManifest;
+use crate::restore::restore;
+use crate::restore_options::RestoreOptions;
+use crate::text_file;
+use crate::transfer_control::TransferControl;
+use crate::verify::{VerifyOptions, verify};
+
+/// Maximum number of problems that a record lists.
+const MAX_PROBLEMS: usize = 100;
+/// Maximum length of a problem in characters.
+const MAX_PROBLEM_CHARS: usize = 500;
+/// Maximum length of a record in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Result of a proof, as recorded in the file `proved.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackupProof {
+    /// Checksum of the manifest that was proved.
+    manifest: String,
+    /// Time of the proof, in milliseconds since 1970 UTC.
+    pub proved_unix_ms: i64,
+    /// Duration of the proof in seconds.
+    pub seconds: f64,
+    /// Number of restored databases.
+    pub databases: usize,
+    /// Number of pages that were checked.
+    pub pages: u64,
+    /// Log position up to which the logs were replayed.
+    pub position: String,
+    /// Reasons why the proof failed, at most 100.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_PROBLEMS>")]
+    pub problems: Vec<String>,
+}
+
+impl BackupProof {
+    /// Reads the record of a backup. Returns `None` if there is no record, or if it belongs to another manifest.
+    pub(crate) fn read(vfs: &dyn Vfs, directory: &Path, manifest: &BackupManifest) -> Option<BackupProof> {
+        let text = text_file::read_at_most(vfs, &directory.join(PROVED_FILE), MAX_BYTES).ok()??;
+        let proof: BackupProof = serde_json::from_str(&text).ok()?;
+        (proof.manifest == manifest.checksum).then_some(proof)
+    }
+
+    fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        text_file::write_json(vfs, &directory.join(PROVED_FILE), self)
+    }
+
+    /// Returns true if the proof found no problems.
+    pub fn is_good(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn add(&mut self, problem: &str) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(shortened(problem, MAX_PROBLEM_CHARS).into_owned());
+        }
+    }
+}
+
+/// Proves a backup. `backups` contains the directory of the backup, followed by the directories of the backups on which
+/// it builds. The scratch directory is created in `scratch` and removed afterwards. The result is recorded durably
+/// in the directory of the backup.
+///
+/// # Errors
+///
+/// Returns an error if the proof could not be completed: it was cancelled, the scratch directory has too little space,
+/// or the result cannot be recorded. Problems of the backup are not errors; [`BackupProof::problems`] lists them.
+pub fn prove(
+    vfs: &Arc<dyn Vfs>,
+    backups: &[PathBuf],
+    scratch: &Path,
+    pace: &TransferControl,
+) -> Result<BackupProof> {
+    let Some(newest) = backups.first() else { return Err(crate::BackupSetError::NoFullBackup.into()) };
+    let began = vfs.clock().monotonic();
+    let mut proof = BackupProof {
+        manifest: BackupManifest::read(&**vfs, newest)?.checksum,
+        proved_unix_ms: vfs.clock().unix_ms(),
+        seconds: 0.0,
+        databases: 0,
+        pages: 0,
+        position: String::new(),
+        problems: Vec::new(),
+    };
+    for directory in backups {
+        let options = VerifyOptions { pace: pace.clone(), ..VerifyOptions::default() };
+        for (path, at, what) in verify(vfs, directory, &options)?.problems {
+            proof.add(&format!("{}: at byte {at}: {what}", path.display()));
+        }
+    }
+    if proof.is_good() {
+        restore_and_check(vfs, backups, scratch, pace, &mut proof)?;
+    }
+    proof.seconds = (vfs.clock().monotonic() - began).as_secs_f64();
+    proof.write(&**vfs, newest)?;
+    Ok(proof)
+}
+
+fn restore_and_check(
+    vfs: &Arc<dyn Vfs>,
+    backups: &[PathBuf],
+    scratch: &Path,
+    pace: &TransferControl,
+    proof: &mut BackupProof,
+) -> Result<()> {
+    let directory = tempfile::Builder::new()
+        .prefix("jetcell-prove-")
+        .tempdir_in(scratch)
+        .map_err(|error| BackupError::io(scratch, &error))?;
+    let options = RestoreOptions { threads: true, pace: pace.clone(), ..RestoreOptions::default() };
+    let restored = match restore(vfs, backups, directory.path(), &options) {
+        Ok(restored) => restored,
+        Err(error) if is_about_backup(&error) => {
+            proof.add(&error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    for (file, why) in &restored.skipped_databases {
+        proof.add(&format!("{file}: not restored: {why}"));
+    }
+    (proof.databases, proof.position) = (restored.databases.len(), restored.position.to_string());
+    for path in &restored.databases {
+        let name = path.file_name().unwrap_or_default().display();
+        let options = CheckOptions {
+            structure: true,
+            cancel: pace.cancel.clone(),
+            leaks_are_errors: false,
+            ..CheckOptions::default()
+        };
+        match check_database(&**vfs, path, &options) {
+            Ok(report) if report.cancelled => return Err(BackupError::Stopped),
+            Ok(report) => {
+                proof.pages += u64::from(report.file_pages);
+                if !report.clean {
+                    proof.add(&format!("{name}: the database is not clean"));
+                }
+                for finding in report.errors() {
+                    let page = finding.page.map(|page| format!("page {page}: ")).unwrap_or_default();
+                    proof.add(&format!("{name}: {page}{}", finding.message));
+                }
+            }
+            Err(error) => proof.add(&format!("{name}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a restore failed because of the backup, and not because of the scratch directory or the caller.
+fn is_about_backup(error: &BackupError) -> bool {
+    match error {
+        BackupError::Changed { .. } | BackupError::Set(_) | BackupError::Name(_) => true,
+        BackupError::Engine(error) => !matches!(error, Error::Io { .. } | Error::InUse { .. }),
+        BackupError::Refused(_) | BackupError::Stopped => false,
+    }
+}

@@ -1,0 +1,104 @@
+//! Positions that a restore can reach.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{RecoverySet, VerifiedLog};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{Generation, LogPosition, LogTime};
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, Vfs};
+
+use crate::chain::BackupChain;
+use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
+use crate::manifest::{StoredDatabase, StoredFile};
+use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
+use crate::recovery::ReplayEnd;
+use crate::restore_options::RestoreOptions;
+use crate::restore_plan::{PlannedLog, RestorePlan};
+use crate::verify::open_stored;
+
+/// The positions that a restore can reach, and the times of the log segments at its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreWindow {
+    /// Earliest position: all databases are consistent from here on.
+    pub earliest: LogPosition,
+    /// Time at which the log segment before the earliest position was begun.
+    pub earliest_time: Option<LogTime>,
+    /// Position after the last log record.
+    pub latest: LogPosition,
+    /// Time at which the last log segment was begun.
+    pub latest_time: Option<LogTime>,
+}
+
+/// Returns the positions that a restore of these backups and surviving logs can reach.
+///
+/// # Errors
+///
+/// Returns an error in the cases listed for [`restore`](crate::restore), except for those about its directory.
+pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Path>) -> Result<RestoreWindow> {
+    let options = RestoreOptions { logs: logs.map(Path::to_path_buf), ..RestoreOptions::default() };
+    Ok(RestorePlan::new(vfs, BackupChain::load(&**vfs, backups)?, &options)?.window)
+}
+
+impl RestoreWindow {
+    /// Finds the window of a chain whose logs are `logs`. `names` contains the same logs.
+    pub(crate) fn find(
+        vfs: &Arc<dyn Vfs>,
+        chain: &BackupChain,
+        logs: &[PlannedLog],
+        names: &RecoverySet,
+    ) -> Result<RestoreWindow> {
+        let usable = chain.base.manifest.databases.iter().filter(|database| database.usable);
+        let mut earliest = LogPosition::MIN;
+        for database in usable {
+            earliest = earliest.max(consistent_from(&**vfs, chain, database)?);
+        }
+        // A restore that ends earlier does not need a damaged last log.
+        let end = |log: &PlannedLog| VerifiedLog::read(vfs, &log.path, false).ok().map(|read| read.end);
+        let latest = logs.iter().rev().find_map(end).unwrap_or(earliest);
+        let time = |position| names.time_before(vfs, position).ok().flatten();
+        let (earliest_time, latest_time) = (time(earliest), time(latest));
+        Ok(RestoreWindow { earliest, earliest_time, latest, latest_time })
+    }
+
+    /// Returns true if the logs end before the requested end of a replay, which stops at `position`.
+    pub(crate) fn ends_before(
+        &self,
+        requested: ReplayEnd,
+        position: LogPosition,
+        newest: Generation,
+    ) -> bool {
+        match requested {
+            ReplayEnd::Generation(generation) => newest < Generation(generation),
+            ReplayEnd::Position(requested) => requested > self.latest,
+            ReplayEnd::Time(_) => position > self.latest,
+        }
+    }
+}
+
+/// Returns the position from which on a database of a backup is consistent: the end of the last log that it needs, or
+/// the position of its shutdown.
+fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase) -> Result<LogPosition> {
+    let base = &chain.base;
+    if let Some((_, needed)) = database.needs {
+        let log = base.manifest.logs.iter().find(|log| log.generation == needed);
+        return Ok(log.map_or(LogPosition::MAX, |log| {
+            log.end_position().min(LogPosition::new(log.generation + 1, 0, 0))
+        }));
+    }
+    let stored = StoredFile { name: &database.file, bytes: database.bytes, ranges: &database.ranges };
+    let path = base.directory.join(&database.file);
+    let file = open_stored(vfs, &path, stored)?;
+    let Some(sum) = stored.range_checksums().0.first().copied() else { return Ok(LogPosition::MAX) };
+    let mut start = IoBuffer::zeroed(RANGE_BYTES);
+    if !read_range(&*file, &path, range_bounds(0, stored.bytes), sum, &mut start)? {
+        return Err(BackupError::changed(&path, FileDamage::Content));
+    }
+    let (header, _) = DatabaseHeader::read_from_start(&start)
+        .map_err(|error| BackupError::from(ese_engine::Error::corrupt(&path, error)))?;
+    match header.state {
+        DatabaseState::CleanShutdown => Ok(header.consistent_position),
+        _ => Ok(LogPosition::MAX),
+    }
+}
