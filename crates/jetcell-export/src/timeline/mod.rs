@@ -109,7 +109,10 @@ pub fn export_timeline(
         let time = ExportedCell::from(event.time.as_slice());
         let cells: Vec<ExportedCell<'_>> = iter::once(time).chain(texts).collect();
         let (deleted, page) = (event.deleted, table.root);
-        writer.row(&table, &ExportedRow { cells: &cells, deleted, damaged: false, carved: None, page, index: 0 })
+        writer.row(
+            &table,
+            &ExportedRow { cells: &cells, deleted, damaged: false, carved: None, page, index: 0 },
+        )
     })?;
     writer.finish(None)?;
     if let Some(file) = sqlite {
@@ -191,7 +194,10 @@ impl EventCollector<'_> {
         let (condition, shown) = (selected.times.clone(), selected.table.clone());
         let mut reading = RowReadOptions {
             // The time line has no columns that mark other additional rows.
-            additional: AdditionalRows { deleted: self.options.additional.deleted, ..AdditionalRows::default() },
+            additional: AdditionalRows {
+                deleted: self.options.additional.deleted,
+                ..AdditionalRows::default()
+            },
             row_limit: self.options.row_limit,
             ..RowReadOptions::default()
         };

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ese_format::checksum::header_checksum;
 use jetcell_export::{
-    AdditionalRows, CellItem, ExportDestination, ExportFormat, ExportIssues, ExportOptions, ExportedCell, ExportedRow,
-    ROW_LIMIT, RenderingOptions, RowReadOptions, Selection, SourceDatabase, export, read_rows,
+    AdditionalRows, CellItem, ExportDestination, ExportFormat, ExportIssues, ExportOptions, ExportedCell,
+    ExportedRow, ROW_LIMIT, RenderingOptions, RowReadOptions, Selection, SourceDatabase, export, read_rows,
 };
 use jetcell_vfs::SimVfs;
 use testkit::damage::EditableDatabase;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_export::{
-    AdditionalRows, ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT,
-    RenderingOptions, Selection, export, export_timeline,
+    AdditionalRows, ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ExportSummary,
+    ROW_LIMIT, RenderingOptions, Selection, export, export_timeline,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use testkit::corpus::Corpus;

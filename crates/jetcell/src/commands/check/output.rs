@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use ese_check::{
     CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, FileState, Finding, FindingCounts,
-    FindingKind,
-    LogSet, Severity,
+    FindingKind, LogSet, Severity,
 };
 use ese_format::header::DatabaseState;
 use jetcell_host::{Evidence, ProgressReport, completed_share};
