@@ -32,6 +32,7 @@ impl ArrayFiles {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
         directory.members = directory.members.iter().cloned().chain(new).collect();
+        directory.former.retain(|path| !paths.contains(path));
         directory.save()
     }
 

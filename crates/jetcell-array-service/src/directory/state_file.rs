@@ -85,17 +85,19 @@ impl ArrayDirectory {
         if is_optimal || self.former.is_empty() {
             return found;
         }
-        let all = [self.members.clone(), self.former.clone()].concat();
+        let unlisted = self.former.iter().filter(|path| !self.members.contains(path)).cloned();
+        let all: Vec<_> = self.members.iter().cloned().chain(unlisted).collect();
         let mut with_former = ArrayExamination::new(vfs, self.id, &all)?;
         let (mut listed, former): (Vec<_>, Vec<_>) =
             with_former.members.into_iter().partition(|(path, _)| self.members.contains(path));
-        // A former member may be a copy of one that is listed.
-        let is_needed = |(_, state): &(PathBuf, MemberState)| {
-            matches!(state, MemberState::Slot(_) | MemberState::Replacement(_))
-                && listed.iter().all(|(_, other)| other != state)
-        };
-        let needed: Vec<_> = former.into_iter().filter(is_needed).collect();
-        listed.extend(needed);
+        for (path, state) in former {
+            // A former member may be a copy of one that is listed, or another path of it.
+            if matches!(state, MemberState::Slot(_) | MemberState::Replacement(_))
+                && listed.iter().all(|(_, other)| *other != state)
+            {
+                listed.push((path, state));
+            }
+        }
         with_former.members = listed;
         Ok(with_former)
     }

@@ -16,7 +16,9 @@ impl ArrayDirectory {
     /// # Errors
     /// A member is in use or cannot be written.
     pub fn destroy(&self, environment: &ServiceEnvironment) -> Result<usize> {
-        let mut present: Vec<PathBuf> = self.members.iter().filter(|path| path.exists()).cloned().collect();
+        let former = self.former.iter().filter(|path| !self.members.contains(path));
+        let mut present: Vec<PathBuf> =
+            self.members.iter().chain(former).filter(|path| path.exists()).cloned().collect();
         // A user with write access to a member's directory could have replaced the member with a link to a copy.
         for link in present.extract_if(.., |path| is_link_to_file(path)) {
             let link = link.display();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{OpenMode, Vfs};
 
 use super::create::open_distinct;
 use super::members::{ArrayMode, MemberSet};
@@ -45,7 +45,11 @@ impl Array {
     /// Assembles an array from its members, which may be given in any order. After a crash, the journal is replayed.
     pub fn assemble(vfs: Arc<dyn Vfs>, members: &[PathBuf], options: AssembleOptions) -> Result<Array> {
         let mut found = vec![];
-        for device in open_distinct(&*vfs, members)? {
+        let open_mode = match options.access {
+            ArrayAccess::ReadOnly => OpenMode::Read,
+            _ => OpenMode::Write,
+        };
+        for device in open_distinct(&*vfs, members, open_mode)? {
             match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
                 Some(superblock) => found.push((device, superblock)),
                 None if options.force => {}

@@ -51,7 +51,7 @@ impl Array {
         if !is_journal_size(options.journal_images) {
             return Err(ArrayRefusal::JournalSize.into());
         }
-        let mut devices = open_distinct(vfs, members)?;
+        let mut devices = open_distinct(vfs, members, OpenMode::Write)?;
         let rows = common_rows(&devices, options)?;
         for device in &devices {
             if let Some(what) = device.describe_content()?.filter(|_| !options.force) {
@@ -92,13 +92,17 @@ impl Array {
 }
 
 /// Opens the members, which must be distinct files.
-pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
+pub(super) fn open_distinct(
+    vfs: &dyn Vfs,
+    members: &[PathBuf],
+    mode: OpenMode,
+) -> Result<Vec<MemberDevice>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {
             return Err(ArrayRefusal::DuplicateMember(path.clone()).into());
         }
     }
-    members.iter().map(|path| MemberDevice::open(vfs, path, OpenMode::Write)).collect()
+    members.iter().map(|path| MemberDevice::open(vfs, path, mode)).collect()
 }
 
 fn common_rows(devices: &[MemberDevice], options: &CreateArrayOptions) -> Result<u64> {

@@ -104,6 +104,6 @@ mod tests {
         assert_eq!(row[1..3], ["raid6 of 4 members", "LUN mail of the array /arr"]);
         assert_eq!(row[4], "/m1, /m2, /m3, /m4");
         assert!(run.repeatable_profile().to_command_line().contains("--dir array:/data "));
-        assert_eq!(run.repeatable_profile().to_toml().matches("array:/data").count(), 1);
+        assert_eq!(run.repeatable_profile().to_toml().matches("array:/data").count(), 2);
     }
 }

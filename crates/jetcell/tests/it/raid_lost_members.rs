@@ -94,7 +94,7 @@ fn lost_rows_are_shown_as_bytes_until_they_are_written_again() {
     // Damages a data block on the second member.
     let member = fs::read(cell.path("m2")).unwrap();
     let is_data = |block: &[u8]| (0..64).any(|number| block == content(number, 1));
-    let place = member.chunks_exact(BLOCK).position(is_data).unwrap();
+    let place = member.chunks_exact(BLOCK).rposition(is_data).unwrap();
     let number = u64::from(member[place * BLOCK] - 1);
     let file = OpenOptions::new().write(true).open(cell.path("m2")).unwrap();
     file.write_all_at(&[0xFF; 9], (place * BLOCK + 7) as u64).unwrap();

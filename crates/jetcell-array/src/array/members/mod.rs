@@ -103,8 +103,10 @@ impl MemberSet {
     /// [`MemberSet::save_changes`] makes the change durable.
     pub fn set_lost(&mut self, row: u64, slots: u32) {
         if self.config.lost_rows.slots_of(row) != slots {
+            let before = self.config.lost_rows.clone();
             self.config.lost_rows.set(row, slots);
-            self.is_config_changed = true;
+            // A row inside of a merged range may remain listed.
+            self.is_config_changed |= before != self.config.lost_rows;
         }
     }
 
