@@ -80,12 +80,17 @@ impl BackupList {
 
     /// Adds a complete backup and what is known about it.
     fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
-        let proof = BackupProof::read(vfs, &directory, &manifest);
-        let failed_proof = || Some(UnusableReason::ProofFailed(proof.as_ref()?.problems.first()?.clone()));
-        if let Some(damage) = find_known_damage(vfs, &directory, &manifest).or_else(failed_proof) {
-            self.unusable.push((directory.clone(), damage));
+        let known = BackupProof::read(vfs, &directory, &manifest)
+            .and_then(|proof| Ok((find_known_damage(vfs, &directory, &manifest)?, proof)));
+        match known {
+            Ok((damage, proof)) => {
+                let failed = proof.as_ref().and_then(|proof| proof.problems.first());
+                let damage = damage.or_else(|| Some(UnusableReason::ProofFailed(failed?.clone())));
+                self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
+                self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
+            }
+            Err(error) => self.unusable.push((directory.clone(), error.into())),
         }
-        self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
         self.complete.push(CompleteBackup { directory, manifest });
     }
 
@@ -129,10 +134,12 @@ impl BackupList {
             BackupType::Full | BackupType::Copy => return Ok(None),
         };
         let stream = RecoverySet::find(vfs, files)?.signature.to_hex();
-        let fits = |found: &&CompleteBackup| {
-            found.manifest.log_signature == stream && bases.contains(&found.manifest.kind)
-        };
         let all = BackupList::find(&**vfs, to.parent().unwrap_or(Path::new("/")))?;
+        let fits = |found: &&CompleteBackup| {
+            found.manifest.log_signature == stream
+                && bases.contains(&found.manifest.kind)
+                && all.is_good(found)
+        };
         let newest = all.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
         Ok(newest.map(|found| found.directory.clone()))
     }
@@ -163,9 +170,25 @@ impl BackupList {
     /// Returns the newest usable backup for which all backups exist that it continues, or the backups of the newest
     /// such set. None of them is known to be damaged.
     pub fn last_good(&self) -> Vec<&CompleteBackup> {
+        self.newest(|found| self.is_good(found))
+    }
+
+    /// Returns true if all backups exist that this backup continues, and none of them is known to be damaged. A failed
+    /// proof of a later backup also counts, because its cause may be in each backup that the later one continues.
+    fn is_good(&self, backup: &CompleteBackup) -> bool {
         let is_damaged =
-            |link: &&CompleteBackup| self.unusable.iter().any(|(directory, _)| *directory == link.directory);
-        self.newest(|found| self.chain(found).is_some_and(|chain| !chain.iter().any(is_damaged)))
+            |link: &CompleteBackup| self.unusable.iter().any(|(directory, _)| *directory == link.directory);
+        let Some(chain) = self.chain(backup) else { return false };
+        let proof = |of: &CompleteBackup| {
+            self.proofs.iter().find(|(directory, _)| *directory == of.directory).map(|(_, proof)| proof)
+        };
+        let is_in_failed_proof = || {
+            let failed = self.complete.iter().filter(|other| proof(other).is_some_and(|proof| !proof.is_good()));
+            let mut chains = failed.filter_map(|other| self.chain(other));
+            chains.any(|links| links.iter().any(|link| link.directory == backup.directory))
+        };
+        !chain.iter().any(|link| is_damaged(link))
+            && (proof(backup).is_some_and(BackupProof::is_good) || !is_in_failed_proof())
     }
 
     /// Returns the newest backup that fulfils a condition, or the newest set whose backups all fulfil it.

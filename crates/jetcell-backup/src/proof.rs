@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_check::{CheckOptions, check_database};
+use ese_check::{CheckError, CheckOptions, check_database};
 use ese_engine::Error;
 use jetcell_input::{bounded_list, shortened};
 use jetcell_sync::Arc;
@@ -11,6 +11,7 @@ use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result};
+use crate::file_damage::FileDamage;
 use crate::file_names::PROVED_FILE;
 use crate::manifest::BackupManifest;
 use crate::restore::restore;
@@ -49,10 +50,19 @@ pub struct BackupProof {
 
 impl BackupProof {
     /// Reads the record of a backup. Returns `None` if there is no record, or if it belongs to another manifest.
-    pub(crate) fn read(vfs: &dyn Vfs, directory: &Path, manifest: &BackupManifest) -> Option<BackupProof> {
-        let text = text_file::read_at_most(vfs, &directory.join(PROVED_FILE), MAX_BYTES).ok()??;
-        let proof: BackupProof = serde_json::from_str(&text).ok()?;
-        (proof.manifest == manifest.checksum).then_some(proof)
+    ///
+    /// # Errors
+    /// The record cannot be read or is damaged, so the result of the last proof is unknown.
+    pub(crate) fn read(
+        vfs: &dyn Vfs,
+        directory: &Path,
+        manifest: &BackupManifest,
+    ) -> Result<Option<BackupProof>> {
+        let path = directory.join(PROVED_FILE);
+        let Some(text) = text_file::read_at_most(vfs, &path, MAX_BYTES)? else { return Ok(None) };
+        let proof: BackupProof =
+            serde_json::from_str(&text).map_err(|_| BackupError::changed(&path, FileDamage::Content))?;
+        Ok((proof.manifest == manifest.checksum).then_some(proof))
     }
 
     fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
@@ -154,6 +164,7 @@ fn restore_and_check(
                     proof.add(&format!("{name}: {page}{}", finding.message));
                 }
             }
+            Err(CheckError::Io { path, error }) => return Err(BackupError::io(&path, &error)),
             Err(error) => proof.add(&format!("{name}: {error}")),
         }
     }
@@ -164,7 +175,15 @@ fn restore_and_check(
 fn is_about_backup(error: &BackupError) -> bool {
     match error {
         BackupError::Changed { .. } | BackupError::Set(_) | BackupError::Name(_) => true,
-        BackupError::Engine(error) => !matches!(error, Error::Io { .. } | Error::InUse { .. }),
+        BackupError::Engine(error) => !matches!(
+            error,
+            Error::Io { .. }
+                | Error::InUse { .. }
+                | Error::DiskFull { .. }
+                | Error::OutOfMemory { .. }
+                | Error::ReadOnly(_)
+                | Error::Cancelled
+        ),
         BackupError::Refused(_) | BackupError::Stopped => false,
     }
 }

@@ -65,7 +65,8 @@ impl RestorePlan {
             return Err(BackupSetError::LogMissing(missing.0).into());
         }
         let window = RestoreWindow::find(vfs, &chain, &logs, &names)?;
-        if until < window.earliest {
+        // The earliest position is the greatest one if the backup lacks a log that it needs.
+        if until < window.earliest || window.earliest == LogPosition::MAX {
             let RestoreWindow { earliest, earliest_time: time, .. } = window;
             return Err(BackupSetError::EndTooLow { earliest, time }.into());
         }
@@ -106,7 +107,6 @@ fn add_surviving_logs(
         return Err(BackupSetError::NoSurvivingLogs(directory.to_path_buf()).into());
     }
     let found = RecoverySet::find(vfs, &files)?;
-    found.require_complete()?;
     if Some(found.signature) != chain.base.manifest.signature() {
         return Err(BackupSetError::OtherSurvivingLogs(directory.to_path_buf()).into());
     }

@@ -75,10 +75,15 @@ pub fn find_stream_backup(
 ) -> Result<Option<PathBuf>> {
     let Some(members) = read_stream_set(&**vfs, directory)? else { return Ok(Some(directory.to_path_buf())) };
     let stream = RecoverySet::find(vfs, files)?.signature.to_hex();
-    let is_of_stream = |member: &PathBuf| {
-        BackupManifest::read(&**vfs, member).is_ok_and(|found| found.log_signature == stream)
-    };
-    Ok(members.into_iter().find(is_of_stream))
+    let mut unreadable = None;
+    for member in members {
+        match BackupManifest::read(&**vfs, &member) {
+            Ok(found) if found.log_signature == stream => return Ok(Some(member)),
+            Ok(_) => {}
+            Err(error) => unreadable = Some(error),
+        }
+    }
+    unreadable.map_or(Ok(None), Err)
 }
 
 /// Returns the directories of the backups in a set, or `None` if the directory is not a set.

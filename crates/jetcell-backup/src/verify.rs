@@ -192,13 +192,13 @@ pub(crate) fn find_known_damage(
     vfs: &dyn Vfs,
     directory: &Path,
     manifest: &BackupManifest,
-) -> Option<UnusableReason> {
+) -> Result<Option<UnusableReason>> {
     let files: Vec<StoredFile<'_>> = manifest.files().collect();
     if let Some((path, _, what)) = find_missing_files(vfs, directory, &files).into_iter().next() {
-        return Some(UnusableReason::WrongFile { path, what });
+        return Ok(Some(UnusableReason::WrongFile { path, what }));
     }
-    let verified = VerificationTimes::read(vfs, directory, manifest).ok()?;
-    verified.bad_file().map(|file| UnusableReason::FoundDamaged(file.to_string()))
+    let verified = VerificationTimes::read(vfs, directory, manifest)?;
+    Ok(verified.bad_file().map(|file| UnusableReason::FoundDamaged(file.to_string())))
 }
 
 /// Returns the files that are missing or differ in length.

@@ -81,7 +81,9 @@ impl RegisteredCopy {
     pub fn is_fit(&self, max_lag: Option<Duration>) -> bool {
         !self.is_cut_off
             && self.registration.unreadable_since.is_none()
-            && self.state.as_ref().is_none_or(CopyState::is_fit)
-            && self.status.is_recent(max_lag)
+            && match &self.state {
+                Some(state) => self.status.is_fit(state, max_lag),
+                None => self.status.is_recent(max_lag),
+            }
     }
 }

@@ -52,6 +52,10 @@ impl MaintenanceRequest {
         let streams = streams.iter().map(examine).collect::<Result<Vec<MaintainedStream>>>()?;
         let (mut results, mut first_error) = (Vec::new(), None);
         for stream in streams {
+            // A stopped run does not open further instances. Its report is incomplete.
+            if stop.is_cancelled() && !results.is_empty() {
+                break;
+            }
             match self.maintain(vfs, stream, stop, progress) {
                 Ok((databases, closed)) => {
                     results.extend(databases);

@@ -7,7 +7,7 @@ use jetcell_backup::{BackupList, CompleteBackup, UnusableReason};
 use jetcell_input::time::format_in_two_units;
 use jetcell_input::{json_path, json_paths, printable_rows};
 use jetcell_workload::units::TimeSpan;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
@@ -29,7 +29,6 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
     let proved = backups.last_proved();
     let paths: Vec<PathBuf> = newest.iter().map(|found| found.directory.clone()).collect();
     let as_json = || {
-        let unusable = backups.unusable.iter();
         json!({
             "path": last.map(|last| json_path(&last.directory)),
             "paths": json_paths(&paths),
@@ -44,7 +43,7 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
                 "path": json_path(directory), "proved_unix_ms": proof.proved_unix_ms,
                 "age_seconds": since(proof.proved_unix_ms).as_secs(),
             })),
-            "unusable": unusable.map(|(path, why)| json!({ "path": json_path(path), "why": reason_text(why) })).collect::<Vec<_>>(),
+            "unusable": unusable_json(&backups),
         })
     };
     let as_text = || {
@@ -78,6 +77,12 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
     };
     console::print_result(json, as_json, as_text);
     Ok(CommandOutcome::good_if(in_time))
+}
+
+/// Returns the unusable backups as JSON.
+pub fn unusable_json(backups: &BackupList) -> Vec<Value> {
+    let item = |(path, why): &(PathBuf, UnusableReason)| json!({ "path": json_path(path), "why": reason_text(why) });
+    backups.unusable.iter().map(item).collect()
 }
 
 /// Returns a line for each unusable backup.

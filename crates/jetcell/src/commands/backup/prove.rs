@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_backup::{BackupError, BackupList, BackupProof, CompleteBackup, prove};
+use jetcell_backup::{BackupError, BackupList, BackupProof, CompleteBackup, UnusableReason, prove};
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
 
-use super::age::unusable_lines;
+use super::age::{unusable_json, unusable_lines};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
@@ -66,15 +66,21 @@ impl ProveArgs {
         drop(progress);
         console::print_serialized(
             self.json,
-            || json_with_evidence(as_json(&proved), [&self.directory]),
+            || json_with_evidence(as_json(&list, &proved), [&self.directory]),
             || as_text(&self.directory, &list, &proved),
         )?;
-        let is_good = !proved.is_empty() && proved.iter().all(|(_, proof)| proof.is_good());
+        // A backup that cannot be read could be newer than the one that was proved.
+        let is_hidden = |why: &UnusableReason| {
+            matches!(why, UnusableReason::Unreadable(_) | UnusableReason::NotInSet)
+        };
+        let is_good = !proved.is_empty()
+            && proved.iter().all(|(_, proof)| proof.is_good())
+            && !list.unusable.iter().any(|(_, why)| is_hidden(why));
         Ok(CommandOutcome::good_if(is_good))
     }
 }
 
-fn as_json(proved: &[(&CompleteBackup, BackupProof)]) -> serde_json::Value {
+fn as_json(list: &BackupList, proved: &[(&CompleteBackup, BackupProof)]) -> serde_json::Value {
     let backup = |(backup, proof): &(&CompleteBackup, BackupProof)| {
         json!({
             "path": json_path(&backup.directory), "id": backup.manifest.id, "good": proof.is_good(),
@@ -82,13 +88,15 @@ fn as_json(proved: &[(&CompleteBackup, BackupProof)]) -> serde_json::Value {
             "pages": proof.pages, "position": proof.position, "problems": proof.problems,
         })
     };
-    json!({ "backups": proved.iter().map(backup).collect::<Vec<_>>() })
+    json!({
+        "backups": proved.iter().map(backup).collect::<Vec<_>>(),
+        "unusable": unusable_json(list),
+    })
 }
 
 fn as_text(directory: &Path, list: &BackupList, proved: &[(&CompleteBackup, BackupProof)]) -> String {
-    let mut lines = Vec::new();
+    let mut lines = unusable_lines(list);
     if proved.is_empty() {
-        lines.extend(unusable_lines(list));
         lines.push(format!("no complete backup in {}", directory.display()));
     }
     for (backup, proof) in proved {
