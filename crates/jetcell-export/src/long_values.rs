@@ -108,6 +108,20 @@ impl LongValueReader {
             .map_err(|error| LongValueError::Chunk { offset, len: value.len(), error })
     }
 
+    /// Appends the bytes that are stored for the chunk at byte `offset`, and returns the length of the decoded chunk.
+    pub(crate) fn stored_chunk(
+        &mut self,
+        database: &ReadableDatabase,
+        value: LongValue,
+        offset: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<usize, LongValueError> {
+        let start = u32::try_from(offset).unwrap_or(u32::MAX);
+        self.key = value.id.chunk_key(start);
+        self.node(database, |stored| to.extend_from_slice(stored))?;
+        Ok(value.root.chunk_len(start, self.chunk_size))
+    }
+
     /// Finds the node with key `self.key`, and returns the result of calling `take` with its data.
     fn node<T>(
         &mut self,

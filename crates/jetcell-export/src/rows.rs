@@ -154,7 +154,7 @@ impl RowCursor {
         // The selection may omit columns that records contain.
         let stored = source.tables().iter().find(|stored| stored.tree == table.tree).unwrap_or(table);
         let columns = stored.columns.iter().map(|column| &column.column);
-        let shape = RecordShape::new(columns, source.database.page_size);
+        let shape = RecordShape::new(columns, &stored.deleted_columns, source.database.page_size);
         let pages = PageCache::default();
         RowCursor { selected, walk, leaf: None, carved: None, shape, hidden_deleted_rows: 0, pages, long }
     }

@@ -153,7 +153,7 @@ pub fn export(
             writer.row(table, &row).map(ControlFlow::Continue)
         };
         while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != PortionEnd::End {}
-        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved);
+        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved, true);
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;
@@ -163,20 +163,27 @@ pub fn export(
     if let Some(file) = sqlite {
         file.finish(shared)?;
     }
-    if let (OutputSync::AtEnd, ExportDestination::Directory(directory)) =
-        (options.sync(), &options.destination)
-    {
-        sync_file_system(directory).map_err(|error| with_path(directory, error))?;
-    }
+    sync_at_end(options)?;
     Ok(exported)
 }
 
-/// Reports the rows flagged deleted that were left out, and the rows that were carved.
-fn note_other_rows(issues: &mut ExportIssues, hidden: u64, carved: u64) {
+/// Makes the output files durable unless each of them already is.
+pub(crate) fn sync_at_end(options: &ExportOptions) -> io::Result<()> {
+    match (options.sync(), &options.destination) {
+        (OutputSync::AtEnd, ExportDestination::Directory(directory)) => {
+            sync_file_system(directory).map_err(|error| with_path(directory, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reports the rows flagged deleted that were left out, and the rows that were carved. `can_carve` is true if the
+/// output may contain carved rows.
+pub(crate) fn note_other_rows(issues: &mut ExportIssues, hidden: u64, carved: u64, can_carve: bool) {
     if hidden > 0 {
-        let what =
-            "rows are flagged deleted; --deleted exports them, and --carve finds rows that were removed";
-        issues.add_note(None, format!("{hidden} {what}"));
+        let carve = if can_carve { ", and --carve finds rows that were removed" } else { "" };
+        let what = format!("{hidden} rows are flagged deleted; --deleted exports them{carve}");
+        issues.add_note(None, what);
     }
     if carved > 0 {
         issues.add_note(None, format!("{carved} rows were carved; they are not part of the table"));

@@ -64,26 +64,60 @@ impl<'s> Patterns<'s> {
         found
     }
 
-    /// Returns a pattern that has not matched any name.
-    fn unused(&self) -> Option<String> {
-        self.0.iter().find(|pattern| !pattern.used).map(|pattern| pattern.text.to_owned())
+    /// Returns the patterns that have not matched any name.
+    fn unused(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter(|pattern| !pattern.used).map(|pattern| pattern.text.to_owned())
+    }
+}
+
+/// A pattern that matches nothing in a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum UnmatchedPattern {
+    Table(String),
+    /// A pattern of time columns, or `*` if no table has times.
+    Times(String),
+    Column(String),
+}
+
+impl From<UnmatchedPattern> for ExportError {
+    fn from(pattern: UnmatchedPattern) -> ExportError {
+        match pattern {
+            UnmatchedPattern::Table(name) => ExportError::NoTable { name },
+            UnmatchedPattern::Times(name) => ExportError::NoTimes { name },
+            UnmatchedPattern::Column(name) => ExportError::NoColumn { name },
+        }
+    }
+}
+
+/// The tables of a database that a selection contains.
+pub(crate) struct SelectedTables {
+    pub(crate) tables: Vec<SelectedTable>,
+    /// Patterns that match nothing, in the order in which they are reported.
+    pub(crate) unmatched: Vec<UnmatchedPattern>,
+}
+
+impl SelectedTables {
+    /// Returns the tables, or an error if a pattern matches nothing.
+    pub(crate) fn all_matched(self) -> Result<Vec<SelectedTable>, ExportError> {
+        match self.unmatched.into_iter().next() {
+            Some(pattern) => Err(pattern.into()),
+            None => Ok(self.tables),
+        }
     }
 }
 
 impl Selection {
-    /// Returns the tables to export. Each table is returned both as stored and with the profile applied, with the
-    /// same columns in the same order.
+    /// Returns the tables to export, and the patterns that match nothing. Each table is passed both as stored and with
+    /// the profile applied, with the same columns in the same order.
     pub(crate) fn apply<'t>(
         &self,
         tables: impl Iterator<Item = (&'t SourceTable, SourceTable)>,
-    ) -> Result<Vec<SelectedTable>, ExportError> {
+    ) -> SelectedTables {
         let mut names = Patterns::new(&self.tables);
         let chosen: Vec<(&SourceTable, SourceTable)> =
             tables.filter(|(stored, shown)| names.match_either(&stored.name, &shown.name)).collect();
-        if let Some(name) = names.unused() {
-            return Err(ExportError::NoTable { name });
-        }
-        let filters = self.time_filters(&chosen)?;
+        let mut unmatched: Vec<_> = names.unused().map(UnmatchedPattern::Table).collect();
+        let filters = self.time_filters(&chosen, &mut unmatched);
         let mut columns = Patterns::new(&self.columns);
         let selected = chosen.into_iter().zip(filters).map(|((stored, mut table), times)| {
             let mut stored = stored.columns.iter().map(|column| column.column.name.as_str());
@@ -92,21 +126,20 @@ impl Selection {
             });
             SelectedTable { table, times }
         });
-        let mut selected: Vec<SelectedTable> = selected.collect();
-        if let Some(name) = columns.unused() {
-            return Err(ExportError::NoColumn { name });
-        }
+        let mut tables: Vec<SelectedTable> = selected.collect();
+        unmatched.extend(columns.unused().map(UnmatchedPattern::Column));
         if !self.columns.is_empty() {
-            selected.retain(|selected| !selected.table.columns.is_empty());
+            tables.retain(|selected| !selected.table.columns.is_empty());
         }
-        Ok(selected)
+        SelectedTables { tables, unmatched }
     }
 
     fn time_filters(
         &self,
         tables: &[(&SourceTable, SourceTable)],
-    ) -> Result<Vec<Option<TimeFilter>>, ExportError> {
-        let Some(times) = &self.times else { return Ok(tables.iter().map(|_| None).collect()) };
+        unmatched: &mut Vec<UnmatchedPattern>,
+    ) -> Vec<Option<TimeFilter>> {
+        let Some(times) = &self.times else { return tables.iter().map(|_| None).collect() };
         let mut names = Patterns::new(&times.columns);
         let filters: Vec<Option<TimeFilter>> = tables
             .iter()
@@ -119,10 +152,10 @@ impl Selection {
                 TimeFilter::new(columns.collect(), times.range.clone())
             })
             .collect();
-        match names.unused() {
-            Some(name) => Err(ExportError::NoTimes { name }),
-            None if filters.iter().all(Option::is_none) => Err(ExportError::NoTimes { name: "*".into() }),
-            None => Ok(filters),
+        unmatched.extend(names.unused().map(UnmatchedPattern::Times));
+        if times.columns.is_empty() && filters.iter().all(Option::is_none) {
+            unmatched.push(UnmatchedPattern::Times("*".to_owned()));
         }
+        filters
     }
 }

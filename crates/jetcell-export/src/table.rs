@@ -156,6 +156,8 @@ pub struct SourceTable {
     pub name: String,
     /// Columns in the order of their ids. They include inherited columns.
     pub columns: Vec<TableColumn>,
+    /// Columns that were deleted. Old records contain them.
+    pub(crate) deleted_columns: Vec<ColumnId>,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
@@ -237,6 +239,7 @@ impl SourceTable {
         SourceTable {
             name: schema.name.clone(),
             columns: schema.columns.iter().map(take).collect(),
+            deleted_columns: schema.deleted_columns.clone(),
             tree: schema.tree,
             root: schema.root,
             long_values: schema.long_values,

@@ -162,6 +162,11 @@ impl Timestamp {
         self.ticks.saturating_add(FILETIME_EPOCH)
     }
 
+    /// Returns the time as OLE date, in days since 1899-12-30. The time must not be before that day.
+    pub(crate) fn to_ole_date(self) -> f64 {
+        self.ticks as f64 / (SECONDS_PER_DAY * TICKS_PER_SECOND) as f64 + OLE_EPOCH
+    }
+
     /// Converts a time in seconds since 1601. Returns `None` for the same values as [`Timestamp::from_filetime`].
     pub(crate) fn from_seconds(value: i64) -> Option<Timestamp> {
         Timestamp::from_filetime(value.checked_mul(TICKS_PER_SECOND)?)

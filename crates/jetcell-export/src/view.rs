@@ -4,7 +4,7 @@ use crate::error::ExportError;
 use crate::profile::{ProfileData, TimelineColumns};
 use crate::rendering::RenderingOptions;
 use crate::selected_table::SelectedTable;
-use crate::selection::Selection;
+use crate::selection::{SelectedTables, Selection};
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
 
@@ -49,6 +49,11 @@ impl ExportView {
         source: &SourceDatabase,
         selection: &Selection,
     ) -> Result<Vec<SelectedTable>, ExportError> {
+        self.select_matches(source, selection).all_matched()
+    }
+
+    /// Returns the selected tables, and the patterns that match nothing.
+    pub(crate) fn select_matches(&self, source: &SourceDatabase, selection: &Selection) -> SelectedTables {
         selection.apply(source.tables().iter().zip(self.tables.iter().cloned()))
     }
 
@@ -66,6 +71,6 @@ impl ExportView {
     ) -> Result<Option<SelectedTable>, ExportError> {
         let selection = Selection { tables: Vec::new(), ..selection.clone() };
         let pair = source.tables().get(position).zip(self.tables.get(position).cloned());
-        Ok(selection.apply(pair.into_iter())?.pop())
+        Ok(selection.apply(pair.into_iter()).all_matched()?.pop())
     }
 }

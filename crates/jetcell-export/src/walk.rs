@@ -197,8 +197,7 @@ impl LeafWalk {
         }
         let image = DamagedPage::read(database, number)?;
         let page = image.page();
-        let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-        if page.tree() != self.tree || !page.is_leaf() || page.flags().intersects(kinds) {
+        if page.tree() != self.tree || !page.is_data_leaf() {
             return None;
         }
         if !self.visited.insert(number) {

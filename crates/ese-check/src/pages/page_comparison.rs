@@ -27,12 +27,15 @@ pub struct PagePairCounts {
     pub only: [u64; 2],
     /// True if the two copies of the header differ between the files.
     pub headers_differ: bool,
+    /// True if the files have different lengths, or if a length is not known. The lengths include a part of a page
+    /// after the last whole page.
+    pub lengths_differ: bool,
 }
 
 impl PagePairCounts {
-    /// Returns true if the files have the same pages and headers.
+    /// Returns true if the files have the same pages, headers and lengths.
     pub fn are_equal(&self) -> bool {
-        self.different == 0 && self.only == [0, 0] && !self.headers_differ
+        self.different == 0 && self.only == [0, 0] && !self.headers_differ && !self.lengths_differ
     }
 }
 
@@ -106,6 +109,7 @@ pub fn compare_pages(
     let mut counts = PagePairCounts {
         only: files.map(|pages| u64::from(pages - common)),
         headers_differ: headers_differ(databases, size),
+        lengths_differ: lengths_differ(databases),
         ..PagePairCounts::default()
     };
     let step = (CHUNK_LEN / size.get()).max(1);
@@ -141,6 +145,14 @@ fn headers_differ(databases: [&ReadableDatabase; 2], size: PageSize) -> bool {
     });
     match (one, two) {
         (Some(one), Some(two)) => one[..] != two[..],
+        _ => true,
+    }
+}
+
+/// Returns true if the lengths of the files differ or cannot be determined.
+fn lengths_differ(databases: [&ReadableDatabase; 2]) -> bool {
+    match databases.map(|database| database.file.len()) {
+        [Ok(one), Ok(two)] => one != two,
         _ => true,
     }
 }

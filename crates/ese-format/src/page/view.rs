@@ -154,6 +154,13 @@ impl<'a> Page<'a> {
         self.flags().contains(PageFlags::LEAF)
     }
 
+    /// Returns true if the page is a leaf that contains rows of a table: neither a leaf of an index or of long values,
+    /// nor of a space tree.
+    pub fn is_data_leaf(&self) -> bool {
+        let other = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
+        self.is_leaf() && !self.flags().intersects(other)
+    }
+
     /// Returns true if the page is the root of a tree or of a space tree.
     pub fn is_root(&self) -> bool {
         self.flags().contains(PageFlags::ROOT)

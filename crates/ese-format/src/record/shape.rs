@@ -4,16 +4,25 @@
 //! only a few values. The offsets that follow must be in order. The end of a record is not stored: it is known unless
 //! the last tagged column has a value of variable length.
 
+use std::ops::RangeInclusive;
+
 use super::tagged::{TaggedArea, header};
 use super::{CodePage, Column, ColumnClass, ColumnId, ColumnType, NO_VARIABLE, Record, SKELETON_LEN};
 use crate::PageSize;
 
+/// Maximum size of a fixed column in bytes.
+const MAX_FIXED_SIZE: usize = 255;
+
 /// Properties that all records of a table share.
 #[derive(Clone, Debug)]
 pub struct RecordShape {
-    /// End of the fixed columns for each last fixed column. `None` if there is no such column.
-    fixed_ends: Vec<Option<u16>>,
+    /// End of the fixed columns for each last fixed column. It is a range if the column was deleted, because its size is
+    /// not known then. `None` if there is no such column.
+    fixed_ends: Vec<Option<RangeInclusive<u16>>>,
+    /// Last variable column, including deleted columns.
     last_variable: u8,
+    /// Number of the last tagged column, including deleted columns.
+    last_tagged: u16,
     /// Tagged columns, sorted by id.
     tagged: Vec<Column>,
     size: PageSize,
@@ -28,46 +37,85 @@ pub struct RecordExtent {
     pub known: usize,
 }
 
+/// Returns the possible ends of the fixed columns, including the bits for nulls, if column `last` is the last one and
+/// its value ends between `first_end` and `last_end`.
+fn fixed_ends(last: usize, first_end: usize, last_end: usize) -> Option<RangeInclusive<u16>> {
+    let end = |values: usize| u16::try_from(values + last.div_ceil(8)).ok();
+    Some(end(first_end)?..=end(last_end)?)
+}
+
 impl RecordShape {
     /// Returns the shape of records with these columns, which must be sorted by id and include inherited columns.
-    pub fn new<'c>(columns: impl Iterator<Item = &'c Column>, size: PageSize) -> RecordShape {
+    /// Records may also contain columns that were deleted.
+    pub fn new<'c>(
+        columns: impl Iterator<Item = &'c Column>,
+        deleted: &[ColumnId],
+        size: PageSize,
+    ) -> RecordShape {
         let mut shape = RecordShape {
-            fixed_ends: vec![u16::try_from(SKELETON_LEN).ok()],
+            fixed_ends: Vec::new(),
             last_variable: NO_VARIABLE,
+            last_tagged: 0,
             tagged: Vec::new(),
             size,
         };
+        let skeleton = u16::try_from(SKELETON_LEN).unwrap_or(u16::MAX);
+        shape.fixed_ends.push(Some(skeleton..=skeleton));
+        // End of the values up to the last known column.
+        let mut known = SKELETON_LEN;
         for column in columns {
-            let number = column.id.number();
+            shape.include(column.id);
             match column.class() {
-                ColumnClass::Fixed if number > 0 => {
-                    let (place, start) = (usize::from(number), usize::from(column.record_offset));
-                    let end = |last: usize, values: usize| u16::try_from(values + last.div_ceil(8)).ok();
+                ColumnClass::Fixed if column.id.number() > 0 => {
+                    let (place, start) = (usize::from(column.id.number()), usize::from(column.record_offset));
+                    shape.add_deleted_fixed(place.saturating_sub(1), known, start, deleted);
                     if shape.fixed_ends.len() < place {
                         // The previous column was deleted, but old records contain it.
-                        shape.fixed_ends.resize(place - 1, None);
-                        shape.fixed_ends.push(end(place - 1, start));
+                        shape.fixed_ends.push(fixed_ends(place - 1, start, start));
                     }
-                    shape.fixed_ends.push(end(place, start.saturating_add(column.stored_size())));
+                    known = start.saturating_add(column.stored_size());
+                    shape.fixed_ends.push(fixed_ends(place, known, known));
                 }
-                ColumnClass::Fixed => {}
-                ColumnClass::Variable => {
-                    shape.last_variable = shape.last_variable.max(column.id.low_byte());
-                }
+                ColumnClass::Fixed | ColumnClass::Variable => {}
                 ColumnClass::Tagged => shape.tagged.push(column.clone()),
             }
         }
+        deleted.iter().for_each(|id| shape.include(*id));
+        let fixed = deleted.iter().filter(|id| id.class() == ColumnClass::Fixed);
+        let last = fixed.map(|id| usize::from(id.number())).max().unwrap_or(0);
+        shape.add_deleted_fixed(last + 1, known, size.bytes(), deleted);
         shape.tagged.sort_by_key(|column| column.id);
         shape
+    }
+
+    /// Raises the last number of the column's class.
+    fn include(&mut self, id: ColumnId) {
+        match id.class() {
+            ColumnClass::Fixed => {}
+            ColumnClass::Variable => self.last_variable = self.last_variable.max(id.low_byte()),
+            ColumnClass::Tagged => self.last_tagged = self.last_tagged.max(id.number()),
+        }
+    }
+
+    /// Adds the ends of the fixed columns before `place` that were deleted. Their sizes are not known: their values are
+    /// between `known` and `next`, the start of the next known column.
+    fn add_deleted_fixed(&mut self, place: usize, known: usize, next: usize, deleted: &[ColumnId]) {
+        let first = self.fixed_ends.len();
+        for last in first..place {
+            let is_deleted = deleted.iter().any(|id| u32::try_from(last) == Ok(id.0));
+            let longest = known.saturating_add((last + 1 - first) * MAX_FIXED_SIZE).min(next);
+            self.fixed_ends.push(is_deleted.then(|| fixed_ends(last, known, longest)).flatten());
+        }
     }
 
     /// Returns true if `bytes` start like a record. The check is fast and rejects almost all other bytes.
     pub fn starts_record(&self, bytes: &[u8]) -> bool {
         let Some(&[fixed, variable, low, high]) = bytes.first_chunk() else { return false };
-        let end = self.fixed_ends.get(usize::from(fixed)).copied().flatten();
-        end == Some(u16::from_le_bytes([low, high]))
+        let end = u16::from_le_bytes([low, high]);
+        let ends = self.fixed_ends.get(usize::from(fixed)).and_then(Option::as_ref);
+        ends.is_some_and(|ends| ends.contains(&end))
             && (NO_VARIABLE..=self.last_variable).contains(&variable)
-            && bytes.len() >= usize::from(u16::from_le_bytes([low, high]))
+            && bytes.len() >= usize::from(end)
     }
 
     /// Recognizes a record at the start of `bytes`, which may continue after it.
@@ -114,16 +162,15 @@ impl RecordShape {
 
     /// Recognizes a tagged area. The extent is empty if the record has none. Returns `None` if the area is invalid.
     fn recognize_tagged(&self, area: &[u8]) -> Option<RecordExtent> {
-        let last_number = self.tagged.iter().map(|column| column.id.number()).max().unwrap_or(0);
         let first = area.first_chunk().map_or(0, |first| u16::from_le_bytes(*first));
-        if !(ColumnId::FIRST_TAGGED.number()..=last_number).contains(&first) {
+        if !(ColumnId::FIRST_TAGGED.number()..=self.last_tagged).contains(&first) {
             return Some(RecordExtent { len: Some(0), known: 0 });
         }
         let positions = TaggedArea::new(area, self.size.is_large()).ok()?.positions()?;
         let mut previous: Option<(ColumnId, usize)> = None;
         for &(id, offset) in &positions {
             // Old records contain values of deleted columns, which are not in the list of columns.
-            let possible = id.class() == ColumnClass::Tagged && id.number() <= last_number;
+            let possible = id.class() == ColumnClass::Tagged && id.number() <= self.last_tagged;
             let ordered = previous.is_none_or(|(before, start)| before < id && start <= offset);
             if !possible || !ordered || offset > area.len() {
                 return None;

@@ -29,7 +29,7 @@ fn build(size: PageSize, values: &[(u32, &[u8])]) -> Vec<u8> {
 }
 
 fn shape(size: PageSize) -> RecordShape {
-    RecordShape::new(columns().iter(), size)
+    RecordShape::new(columns().iter(), &[], size)
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn records_of_other_tables_are_rejected() {
         other.remove(1);
         other[0].kind = ColumnType::LongLong;
         layout_fixed_columns(&mut other);
-        assert_eq!(RecordShape::new(other.iter(), size).recognize(&record), None);
+        assert_eq!(RecordShape::new(other.iter(), &[], size).recognize(&record), None);
         for (at, value) in [(0, 9), (1, 126), (1, 200), (2, 0), (3, 1)] {
             let mut wrong = record.clone();
             wrong[at] = value;
@@ -85,7 +85,38 @@ fn records_whose_last_fixed_column_was_deleted_are_recognized() {
         layout_fixed_columns(&mut columns);
         let record = build(size, &[(1, &[7, 0, 0, 0]), (2, &[0xff])]);
         columns.remove(1);
-        assert!(RecordShape::new(columns.iter(), size).accepts(&record));
+        assert!(RecordShape::new(columns.iter(), &[], size).accepts(&record));
+    }
+}
+
+/// Records contain values of columns that were deleted at the end of each class.
+#[test]
+fn records_whose_last_columns_were_deleted_are_recognized() {
+    for size in SIZES {
+        let mut whole = columns();
+        whole.insert(2, Column::new(3, "wide", ColumnType::LongLong, 8));
+        whole.insert(3, Column::new(4, "last", ColumnType::Short, 2));
+        layout_fixed_columns(&mut whole);
+        let record = |values: &[(u32, &[u8])]| {
+            let mut builder = RecordBuilder::new(&whole, size);
+            values.iter().for_each(|(id, value)| builder.set(ColumnId(*id), Some(value)).unwrap());
+            builder.build().unwrap()
+        };
+        let deleted = [3, 4, 129, 257].map(ColumnId);
+        let left: Vec<Column> =
+            whole.iter().filter(|column| !deleted.contains(&column.id)).cloned().collect();
+        let id: (u32, &[u8]) = (1, &[7, 0, 0, 0]);
+        let values: [(u32, &[u8]); 4] = [(3, &[8; 8]), (4, &[2; 2]), (129, b"note"), (257, b"a\0b\0")];
+        for last in values {
+            let record = record(&[id, last]);
+            let accepts = |deleted| RecordShape::new(left.iter(), deleted, size).accepts(&record);
+            assert!(accepts(&deleted[..]), "{last:?}");
+            assert!(!accepts(&[]), "{last:?}");
+            let mut wrong = record.clone();
+            // The fixed columns end before the last known one.
+            wrong[2] = 5;
+            assert!(!RecordShape::new(left.iter(), &deleted, size).accepts(&wrong), "{last:?}");
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use ese_check::database::ReadableDatabase;
 use ese_check::reader::{PageCache, PageProblem};
-use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
 use crate::table::SourceTable;
@@ -32,9 +31,7 @@ impl LeafPages {
             match pages.get(database, number) {
                 Ok(image) => {
                     let page = image.page();
-                    let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-                    let is_leaf = page.is_leaf() && !page.flags().intersects(kinds);
-                    if let Some(ranges) = ranges.get_mut(&page.tree()).filter(|_| is_leaf) {
+                    if let Some(ranges) = ranges.get_mut(&page.tree()).filter(|_| page.is_data_leaf()) {
                         match ranges.last_mut() {
                             Some((_, last)) if *last + 1 == next => *last = next,
                             _ => ranges.push((next, next)),

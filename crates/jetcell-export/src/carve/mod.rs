@@ -42,6 +42,9 @@ pub(crate) struct CarvedNode {
     pub(crate) deleted: bool,
     /// Length of the part of the record that is certain. It is the whole record unless its end is not known.
     known: usize,
+    /// True if the end of the record is certain. The length alone does not show it: all bytes after the known part may
+    /// have been trimmed.
+    exact: bool,
 }
 
 /// The rows that were found, before they are compared with the rows of the table.
@@ -71,13 +74,19 @@ pub(crate) fn carve(
         hasher: RandomState::new(),
         dropped: 0,
     };
+    let mut is_complete = true;
     for number in source.leaf_pages().pages_of(table.tree) {
         let Ok(image) = pages.get(&source.database, number) else { continue };
-        for node in
-            find_nodes(number, image.bytes(), source.database.page_size, shape, walk.has_visited(number))
-        {
+        let size = source.database.page_size;
+        let on_page = find_nodes(number, image.bytes(), size, shape, walk.has_visited(number));
+        is_complete &= on_page.is_complete;
+        for node in on_page.nodes {
             found.add(node, image.bytes());
         }
+    }
+    if !is_complete {
+        let what = "parts of the free space are not searched: too many bytes look like rows but are not";
+        issues.add_note(None, what);
     }
     if found.dropped > 0 {
         let what = format!("{} carved rows are not exported: the table has too many", found.dropped);
@@ -145,10 +154,9 @@ impl Candidates {
             let Some(node) = slot else { continue };
             let Ok(image) = pages.get(&source.database, node.page) else { continue };
             let record = image.bytes().get(node.record.clone()).unwrap_or_default();
-            let is_exact = node.known == record.len();
             // The zeros that were trimmed may belong to the value.
             let rest = image.bytes().get(node.record.start..).unwrap_or_default();
-            if record == current || (!is_exact && rest.starts_with(current)) {
+            if record == current || (!node.exact && rest.starts_with(current)) {
                 *slot = None;
             }
         }

@@ -16,6 +16,13 @@ use crate::additional_rows::{CarveConfidence, CarvedOrigin};
 /// pages.
 const MAX_FAILURES: usize = 256;
 
+/// The nodes that were found on a page.
+pub(super) struct FoundNodes {
+    pub(super) nodes: Vec<CarvedNode>,
+    /// False if a range was not searched to its end.
+    pub(super) is_complete: bool,
+}
+
 /// Finds the nodes on a page, in order. They do not overlap. `reached` is true if the page is part of the tree.
 pub(super) fn find_nodes(
     number: PageNumber,
@@ -23,7 +30,7 @@ pub(super) fn find_nodes(
     size: PageSize,
     shape: &RecordShape,
     reached: bool,
-) -> Vec<CarvedNode> {
+) -> FoundNodes {
     let page = Page::new(bytes, size);
     let mut scan = PageScan {
         number,
@@ -31,7 +38,7 @@ pub(super) fn find_nodes(
         shape,
         prefix_len: page.prefix().len(),
         large: size.is_large(),
-        nodes: Vec::new(),
+        found: FoundNodes { nodes: Vec::new(), is_complete: true },
     };
     if !reached {
         scan.add_tagged_nodes(&page);
@@ -39,7 +46,7 @@ pub(super) fn find_nodes(
     for unused in page.unused_ranges() {
         scan.add_from_range(unused.bytes, unused.ends_at_line);
     }
-    let mut nodes = scan.nodes;
+    let FoundNodes { mut nodes, is_complete } = scan.found;
     nodes.sort_by_key(|node| node.origin.offset);
     let mut end = 0;
     nodes.retain(|node| {
@@ -49,7 +56,7 @@ pub(super) fn find_nodes(
         }
         is_apart
     });
-    nodes
+    FoundNodes { nodes, is_complete }
 }
 
 /// The search of one page.
@@ -59,22 +66,10 @@ struct PageScan<'p> {
     shape: &'p RecordShape,
     prefix_len: usize,
     large: bool,
-    nodes: Vec<CarvedNode>,
+    found: FoundNodes,
 }
 
 impl PageScan<'_> {
-    fn add(
-        &mut self,
-        start: usize,
-        record: Range<usize>,
-        known: usize,
-        confidence: CarveConfidence,
-        deleted: bool,
-    ) {
-        let origin = CarvedOrigin { offset: start, confidence };
-        self.nodes.push(CarvedNode { page: self.number, record, origin, deleted, known });
-    }
-
     /// Adds the nodes to which the tags of an unreached page point.
     fn add_tagged_nodes(&mut self, page: &Page<'_>) {
         for index in 0..page.node_count() {
@@ -86,7 +81,9 @@ impl PageScan<'_> {
                 let len = node.data.len();
                 let deleted = node.flags.contains(NodeFlags::DELETED);
                 let record = line.end.saturating_sub(len)..line.end;
-                self.add(line.start, record, len, CarveConfidence::High, deleted);
+                let origin = CarvedOrigin { offset: line.start, confidence: CarveConfidence::High };
+                let page = self.number;
+                self.found.nodes.push(CarvedNode { page, record, origin, deleted, known: len, exact: true });
             }
         }
     }
@@ -110,12 +107,20 @@ impl PageScan<'_> {
                         (Some(_), Some(_)) => CarveConfidence::High,
                     };
                     let next = record.end;
-                    self.add(at, record, extent.known, confidence, false);
+                    self.found.nodes.push(CarvedNode {
+                        page: self.number,
+                        record,
+                        origin: CarvedOrigin { offset: at, confidence },
+                        deleted: false,
+                        known: extent.known,
+                        exact: extent.len.is_some(),
+                    });
                     at = next;
                 }
                 _ => (at, failures) = (at + 1, failures + 1),
             }
         }
+        self.found.is_complete &= at >= range.end;
     }
 
     fn is_record(&self, at: usize, end: usize) -> bool {

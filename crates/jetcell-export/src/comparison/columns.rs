@@ -19,6 +19,15 @@ pub(super) struct ColumnPairs<'t> {
     same_layout: bool,
 }
 
+/// Result of a comparison of two records.
+#[derive(Default)]
+pub(super) struct ComparedRow<'t> {
+    /// Names of the columns whose values differ.
+    pub(super) changed: Vec<&'t str>,
+    /// True if values of a column cannot be compared because they cannot be read or decoded.
+    pub(super) is_unread: bool,
+}
+
 impl<'t> ColumnPairs<'t> {
     pub(super) fn new(tables: [&'t SourceTable; 2]) -> ColumnPairs<'t> {
         let [one, two] = tables.map(|table| table.columns.iter().map(|column| &column.column));
@@ -50,26 +59,28 @@ impl<'t> ColumnPairs<'t> {
         &self.differences
     }
 
-    /// Returns the names of the columns whose values differ in two records.
-    pub(super) fn changed(
+    /// Compares two records.
+    pub(super) fn compare(
         &self,
         records: [Record<'_>; 2],
         pages: [PageNumber; 2],
         values: &mut ValueComparer<'_>,
         mut issues: [&mut ExportIssues; 2],
-    ) -> Vec<&'t str> {
+    ) -> ComparedRow<'t> {
         let [one, two] = records;
         if self.same_layout && one.bytes() == two.bytes() && !has_long_values(one) {
-            return Vec::new();
+            return ComparedRow::default();
         }
-        let mut changed = Vec::new();
+        let mut row = ComparedRow::default();
         for [column, other] in &self.pairs {
             let stored = [one.get(column), two.get(other)];
-            if !values.are_equal(stored, [column, other], pages, &mut issues) {
-                changed.push(column.name.as_str());
+            match values.are_equal(stored, [column, other], pages, &mut issues) {
+                Some(true) => {}
+                Some(false) => row.changed.push(&column.name),
+                None => row.is_unread = true,
             }
         }
-        changed
+        row
     }
 }
 

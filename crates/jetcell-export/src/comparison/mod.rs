@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use ese_format::PageNumber;
 use ese_format::record::Record;
 
-use self::columns::ColumnPairs;
+use self::columns::{ColumnPairs, ComparedRow};
 use self::keyed_rows::KeyedRows;
 use self::values::ValueComparer;
 use crate::issue::ExportIssues;
@@ -32,6 +32,8 @@ pub struct RowPairCounts {
     pub equal: u64,
     /// Number of rows with the same key and different content.
     pub changed: u64,
+    /// Number of rows with the same key, of which a value cannot be read or decoded, and no other value differs.
+    pub unread: u64,
     /// Number of rows whose key only this database has, for each database.
     pub only: [u64; 2],
     /// Number of columns that only one of the databases has, or whose definitions differ.
@@ -41,7 +43,7 @@ pub struct RowPairCounts {
 impl RowPairCounts {
     /// Returns true if the two tables have the same columns and rows.
     pub fn are_equal(&self) -> bool {
-        self.changed == 0 && self.only == [0, 0] && self.columns == 0
+        self.changed == 0 && self.unread == 0 && self.only == [0, 0] && self.columns == 0
     }
 }
 
@@ -107,8 +109,8 @@ pub struct RowComparisonObserver<'o> {
     pub progress: &'o mut dyn FnMut(&str, u64),
 }
 
-/// Compares all tables of two databases. Data that cannot be read is reported in `issues`, and is a difference if the
-/// other database has it.
+/// Compares all tables of two databases. Data that cannot be read is reported in `issues`. A row that cannot be read is
+/// a difference if the other database has it; a row with a value that cannot be read is counted separately.
 pub fn compare_rows(
     sources: [&SourceDatabase; 2],
     issues: &mut [ExportIssues; 2],
@@ -177,12 +179,15 @@ fn compare_tables(
                         .map(|(data, database)| Record::new(data, database.page_size));
                     let pages = [one.page, two.page];
                     let issues = [&mut *issues_one, &mut *issues_two];
-                    let changed = columns.changed(records, pages, &mut values, issues);
-                    if changed.is_empty() {
-                        counts.equal += 1;
-                    } else {
+                    let ComparedRow { changed, is_unread } =
+                        columns.compare(records, pages, &mut values, issues);
+                    if !changed.is_empty() {
                         counts.changed += 1;
                         report(RowDifferenceKind::Row { key: one.key, pages, columns: changed });
+                    } else if is_unread {
+                        counts.unread += 1;
+                    } else {
+                        counts.equal += 1;
                     }
                 }
                 order

@@ -13,6 +13,9 @@ use crate::long_values::{LongValue, LongValueError, LongValueReader};
 use crate::table::SourceTable;
 use crate::time_filter::stored_default;
 
+/// What is reported for a value that cannot be decoded.
+const UNDECODED: &str = "the value is encrypted, or cannot be decompressed";
+
 /// Compares values, and reads the long values of one table in both databases.
 pub(super) struct ValueComparer<'d> {
     sides: [ComparedSide<'d>; 2],
@@ -52,15 +55,15 @@ impl<'d> ValueComparer<'d> {
         ValueComparer { sides: [side(databases[0], tables[0]), side(databases[1], tables[1])] }
     }
 
-    /// Returns true if both records have the same values in a column. Values that cannot be decoded are reported, and
-    /// are equal only if their stored bytes are.
+    /// Returns whether both records have the same values in a column, or `None` if that cannot be decided. Values that
+    /// cannot be decoded are reported. If neither value can be decoded, the stored bytes are compared.
     pub(super) fn are_equal(
         &mut self,
         stored: [Result<ColumnValue<'_>, RecordError>; 2],
         columns: [&Column; 2],
         pages: [PageNumber; 2],
         issues: &mut [&mut ExportIssues; 2],
-    ) -> bool {
+    ) -> Option<bool> {
         let [one, two] = stored;
         let mut missing = |side: usize, what: &dyn std::fmt::Display| {
             if let Some(((issues, page), column)) =
@@ -74,45 +77,116 @@ impl<'d> ValueComparer<'d> {
             (one, two) => {
                 one.err().iter().for_each(|error| missing(0, error));
                 two.err().iter().for_each(|error| missing(1, error));
-                return false;
+                return None;
             }
         };
-        one.len() == two.len()
-            && one.iter().zip(&two).all(|pair| match pair {
-                (ComparedValue::Bytes(one), ComparedValue::Bytes(two)) => one == two,
-                (ComparedValue::Undecoded(one), ComparedValue::Undecoded(two)) => one == two,
-                (ComparedValue::Undecoded(_), _) | (_, ComparedValue::Undecoded(_)) => false,
-                (one, two) => self.equal_contents(one, two).unwrap_or_else(|(side, error)| {
-                    missing(side, &error);
-                    false
-                }),
-            })
+        if one.len() != two.len() {
+            return Some(false);
+        }
+        let mut result = Some(true);
+        for pair in one.iter().zip(&two) {
+            let is_equal = match pair {
+                (ComparedValue::Bytes(one), ComparedValue::Bytes(two)) => Some(one == two),
+                (ComparedValue::Undecoded(one), ComparedValue::Undecoded(two)) => {
+                    missing(0, &UNDECODED);
+                    missing(1, &UNDECODED);
+                    Some(one == two)
+                }
+                (ComparedValue::Undecoded(_), _) => {
+                    missing(0, &UNDECODED);
+                    None
+                }
+                (_, ComparedValue::Undecoded(_)) => {
+                    missing(1, &UNDECODED);
+                    None
+                }
+                (one, two) => {
+                    let mut errors = [None, None];
+                    let is_equal = self.equal_contents(one, two, &mut errors);
+                    for (side, error) in errors.iter().enumerate() {
+                        error.iter().for_each(|error| missing(side, error));
+                    }
+                    is_equal
+                }
+            };
+            match is_equal {
+                Some(true) => {}
+                // One value that differs decides.
+                Some(false) => return Some(false),
+                None => result = None,
+            }
+        }
+        result
     }
 
-    /// Compares values of which at least one is in a long-value tree. Reads both in chunks.
+    /// Compares values of which at least one is in a long-value tree. Reads both in chunks. Returns `None` if a value
+    /// cannot be read. Stores the first error of each side.
     fn equal_contents(
         &mut self,
         one: &ComparedValue<'_>,
         two: &ComparedValue<'_>,
-    ) -> Result<bool, (usize, LongValueError)> {
+        errors: &mut [Option<LongValueError>; 2],
+    ) -> Option<bool> {
         let [side_one, side_two] = &mut self.sides;
-        let one = side_one.open(one).map_err(|error| (0, error))?;
-        let two = side_two.open(two).map_err(|error| (1, error))?;
+        let (one, two) = both(side_one.open(one), side_two.open(two), errors)?;
         if one.len() != two.len() {
-            return Ok(false);
+            return Some(false);
         }
         let mut offset = 0;
         while offset < one.len() {
-            let left = side_one.content_at(&one, offset).map_err(|error| (0, error))?;
-            let right = side_two.content_at(&two, offset).map_err(|error| (1, error))?;
-            let count = left.len().min(right.len());
+            let chunks = match (side_one.content_at(&one, offset), side_two.content_at(&two, offset)) {
+                (Err(left @ LongValueError::Chunk { .. }), Err(right @ LongValueError::Chunk { .. })) => {
+                    errors[0].get_or_insert(left);
+                    errors[1].get_or_insert(right);
+                    None
+                }
+                (left, right) => Some(both(left, right, errors)?),
+            };
+            let count = match chunks {
+                Some((left, right)) => {
+                    let count = left.len().min(right.len());
+                    if left.get(..count) != right.get(..count) {
+                        return Some(false);
+                    }
+                    count
+                }
+                None => {
+                    let stored = (side_one.pass_chunk(&one), side_two.pass_chunk(&two));
+                    let (left, right) = both(stored.0, stored.1, errors)?;
+                    // The tables have different chunk sizes, so the stored bytes say nothing about the values.
+                    if left.end != right.end {
+                        return None;
+                    }
+                    if left.bytes != right.bytes {
+                        return Some(false);
+                    }
+                    left.end.saturating_sub(offset)
+                }
+            };
             // A chunk is never empty. If it were, the comparison would not end.
-            if count == 0 || left.get(..count) != right.get(..count) {
-                return Ok(false);
+            if count == 0 {
+                return Some(false);
             }
             offset += count;
         }
-        Ok(true)
+        Some(true)
+    }
+}
+
+/// Returns both results, or stores the errors.
+fn both<T, U>(
+    one: Result<T, LongValueError>,
+    two: Result<U, LongValueError>,
+    errors: &mut [Option<LongValueError>; 2],
+) -> Option<(T, U)> {
+    match (one, two) {
+        (Ok(one), Ok(two)) => Some((one, two)),
+        (one, two) => {
+            let [of_one, of_two] = errors;
+            *of_one = of_one.take().or(one.err());
+            *of_two = of_two.take().or(two.err());
+            None
+        }
     }
 }
 
@@ -146,6 +220,25 @@ impl ComparedSide<'_> {
         }
         Ok(offset.checked_sub(self.chunk_start).and_then(|at| self.chunk.get(at..)).unwrap_or_default())
     }
+
+    /// Moves past the chunk that could not be decoded, and returns its stored bytes.
+    fn pass_chunk(&mut self, content: &ValueContent<'_>) -> Result<StoredChunk, LongValueError> {
+        let ValueContent::Long(value) = content else {
+            return Ok(StoredChunk { end: content.len(), bytes: Vec::new() });
+        };
+        let mut bytes = Vec::new();
+        let len = self.long_values.stored_chunk(self.database, *value, self.chunk_start, &mut bytes)?;
+        self.chunk.clear();
+        self.chunk_start += len;
+        Ok(StoredChunk { end: self.chunk_start, bytes })
+    }
+}
+
+/// The bytes that are stored for a chunk which cannot be decoded.
+struct StoredChunk {
+    /// Position of the chunk's end in the value.
+    end: usize,
+    bytes: Vec<u8>,
 }
 
 impl ValueContent<'_> {

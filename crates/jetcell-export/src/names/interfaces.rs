@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn luids_have_the_type_of_the_interface() {
-        assert_eq!(interface_name(1_689_399_649_632_256).unwrap(), "ethernetCsmacd_32768");
+        assert_eq!(interface_name(1_689_399_616_077_824).unwrap(), "ethernetCsmacd_32768");
         assert_eq!(interface_name(71 << 48 | 1 << 24).unwrap(), "ieee80211_1");
         for other in [0, 24, 71 << 48 | 1, 5 << 48, -1, i64::MIN] {
             assert_eq!(interface_name(other), None, "{other}");

@@ -101,7 +101,7 @@ impl EventColumns {
                             position,
                             meaning,
                             ticks: time.ticks,
-                            time: stored_time(item, time),
+                            time: stored_time(column.column.kind, item, time),
                         });
                     }
                     _ => *implausible += 1,
@@ -158,11 +158,14 @@ fn description_columns(table: &SourceTable, known: TimelineColumns) -> Vec<Colum
     found.take(MAX_DESCRIPTIONS).collect()
 }
 
-/// Returns the bytes that a DateTime column stores for a time. A time without a time zone can only come from such a
-/// column.
-fn stored_time(item: &CellItem<'_>, time: Timestamp) -> [u8; 8] {
+/// Returns the bytes that a DateTime column stores for a time: a FILETIME if it is in UTC, or an OLE date if its time
+/// zone is not known.
+fn stored_time(kind: ColumnType, item: &CellItem<'_>, time: Timestamp) -> [u8; 8] {
     let stored = match item {
-        CellItem::Inline(bytes) if !time.utc => bytes.as_ref().try_into().ok(),
+        CellItem::Inline(bytes) if !time.utc && kind == ColumnType::DateTime => {
+            bytes.as_ref().try_into().ok()
+        }
+        _ if !time.utc => Some(time.to_ole_date().to_le_bytes()),
         _ => None,
     };
     stored.unwrap_or_else(|| time.to_filetime().to_le_bytes())
@@ -184,4 +187,29 @@ fn cell_text(column: &TableColumn, cell: &ExportedCell<'_>) -> String {
         }
     }
     shortened(&String::from_utf8_lossy(&text), MAX_VALUE).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{ColumnFormat, ColumnMeaning};
+    use ese_format::record::Column;
+
+    #[test]
+    fn local_times_stay_without_a_time_zone() {
+        let column = Column::new(256, "System.ActivityHistory.LocalStartTime", ColumnType::LongBinary, 0);
+        let format = ColumnFormat { meaning: ColumnMeaning::LocalFiletimeBytes, ..ColumnFormat::default() };
+        let local = TableColumn { column, format, names: None };
+        // 2022-02-05T14:53:29, with a fraction.
+        let ticks = 1_644_072_809_123_0000;
+        let stored = Timestamp { ticks, utc: true }.to_filetime().to_le_bytes();
+        let item = CellItem::Inline(stored.as_slice().into());
+        let Ok(ExportedValue::Time(time)) = item_value(&local, &item) else { panic!("not a time") };
+        assert_eq!((time.ticks, time.utc), (ticks, false));
+        let bytes = stored_time(local.column.kind, &item, time);
+        let output = Column::new(1, "time", ColumnType::DateTime, 8);
+        assert_eq!(ExportedValue::decode(&output, &bytes), Ok(ExportedValue::Time(time)));
+        let utc = Timestamp { ticks, utc: true };
+        assert_eq!(stored_time(local.column.kind, &item, utc), stored);
+    }
 }

@@ -23,9 +23,9 @@ use crate::error::ExportError;
 use crate::format::{ExportFormat, SqliteFile};
 use crate::output::ExportDestination;
 use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
-use crate::run::{ExportOptions, ExportProgressFn, ExportSummary, TableWriter};
+use crate::run::{ExportOptions, ExportProgressFn, ExportSummary, TableWriter, note_other_rows, sync_at_end};
 use crate::selected_table::SelectedTable;
-use crate::selection::Selection;
+use crate::selection::{SelectedTables, Selection, UnmatchedPattern};
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
 use crate::target::check_absent;
@@ -67,21 +67,17 @@ pub fn export_timeline(
         sorter: EventSorter::new(MEMORY),
         summary: ExportSummary::default(),
     };
-    let (mut unmatched, mut matched) = (None, false);
+    let mut unmatched: Option<Vec<UnmatchedPattern>> = None;
     for path in paths {
-        match collector.add_database(vfs, path, paths.len() > 1, progress) {
-            // One of the databases may lack a table that another one has.
-            Err(error @ (ExportError::NoTable { .. } | ExportError::NoTimes { .. })) => {
-                unmatched = Some(error);
-            }
-            result => {
-                result?;
-                matched = true;
-            }
+        let in_this = collector.add_database(vfs, path, paths.len() > 1, progress)?;
+        // One of the databases may lack a table that another one has.
+        match &mut unmatched {
+            Some(in_all) => in_all.retain(|pattern| in_this.contains(pattern)),
+            None => unmatched = Some(in_this),
         }
     }
-    if let Some(error) = unmatched.filter(|_| !matched) {
-        return Err(error);
+    if let Some(pattern) = unmatched.into_iter().flatten().next() {
+        return Err(pattern.into());
     }
     let EventCollector { tables, sorter, mut summary, .. } = collector;
     summary.issues.set_table(None);
@@ -118,6 +114,7 @@ pub fn export_timeline(
     if let Some(file) = sqlite {
         file.finish(None)?;
     }
+    sync_at_end(options)?;
     Ok(summary)
 }
 
@@ -155,32 +152,39 @@ struct EventCollector<'o> {
 }
 
 impl EventCollector<'_> {
+    /// Adds the events of a database. Returns the patterns that match nothing in it.
     fn add_database(
         &mut self,
         vfs: &dyn Vfs,
         path: &Path,
         is_one_of_several: bool,
         progress: &mut dyn FnMut(&str, u64),
-    ) -> Result<(), ExportError> {
+    ) -> Result<Vec<UnmatchedPattern>, ExportError> {
         self.summary.issues.set_table(None);
         let source = SourceDatabase::open(vfs, path, &mut self.summary.issues)?;
         let view = ExportView::new(&source, self.options.rendering)?;
         // The columns are selected below: events need other columns than the times.
         let selection = Selection { columns: Vec::new(), ..self.options.selection.clone() };
-        for mut selected in view.select(&source, &selection)? {
+        let SelectedTables { tables, unmatched } = view.select_matches(&source, &selection);
+        let shown = path.display().to_string();
+        let before = self.tables.len();
+        for mut selected in tables {
             let Some(columns) =
                 EventColumns::select(&mut selected, view.timeline(), selection.times.is_some())
             else {
                 continue;
             };
-            let shown = path.display().to_string();
             let name = selected.table.name.clone();
             let of_file = if is_one_of_several { format!(" of {shown}") } else { String::new() };
             self.summary.issues.set_table(Some(&format!("{name}{of_file}")));
-            self.tables.push(EventTable { source: shown, name });
+            self.tables.push(EventTable { source: shown.clone(), name });
             self.add_table(&source, selected, &columns, progress)?;
         }
-        Ok(())
+        if self.tables.len() == before {
+            self.summary.issues.set_table(None);
+            self.summary.issues.add_note(None, format!("{shown}: no selected table has times"));
+        }
+        Ok(unmatched)
     }
 
     fn add_table(
@@ -223,6 +227,7 @@ impl EventCollector<'_> {
             Ok(ControlFlow::Continue(()))
         };
         while cursor.read(source, &mut reading, issues, &mut visit)? != PortionEnd::End {}
+        note_other_rows(issues, cursor.hidden_deleted_rows(), 0, false);
         Ok(())
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ese_format::PageNumber;
 use ese_format::page::{NodeFlags, PageFlags};
+use ese_format::record::{ColumnValue, Record};
+use ese_format::{PageNumber, PageSize};
 use jetcell_export::{
     AdditionalRows, CarveConfidence, ExportIssues, RowReadOptions, SourceDatabase, read_rows,
 };
@@ -195,6 +196,33 @@ fn copies_of_current_rows_are_not_carved() {
         }
         assert!(copies > 10, "{name}: {copies}");
     }
+}
+
+/// The zeros that are trimmed from a copied row belong to its last value.
+#[test]
+fn a_copy_of_a_row_whose_last_value_is_zero_is_not_carved() {
+    let mut database = EditableDatabase::new(samples::read("engine-4k.edb"));
+    let (before, _) = read(&database, "Things", CARVED);
+    let place = pages(&before).into_iter().find_map(|page| {
+        let view = database.page(page);
+        (0..view.node_count()).find_map(|index| {
+            let columns = Record::new(view.node(index)?.data, PageSize::KIB_4).tagged().ok()?;
+            let (_, ColumnValue::Bytes(value)) = columns.last()? else { return None };
+            let (line, free) = (view.line_range(index + view.first_node_tag())?, view.free_range());
+            let is_suitable = !value.is_empty() && line.len() + 8 <= free.len();
+            is_suitable.then_some((page, line, free, value.len()))
+        })
+    });
+    let (page, line, free, len) = place.expect("a row with a value at its end");
+    let raw = database.raw(page);
+    raw[line.end - len..line.end].fill(0);
+    let copy = raw[line].to_vec();
+    raw[free.clone()].fill(0);
+    raw[free.start..free.start + copy.len()].copy_from_slice(&copy);
+    database.edit(page, |_| {});
+    let (after, _) = read(&database, "Things", CARVED);
+    let in_free = |row: &&ReadRow| row.page == page && row.carved.is_some_and(|(at, _)| free.contains(&at));
+    assert_eq!(after.iter().find(in_free), None);
 }
 
 #[test]

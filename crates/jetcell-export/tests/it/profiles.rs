@@ -278,7 +278,14 @@ fn usage_monitor_exports_resolve_providers_applications_and_users() {
     }
     let interfaces =
         |name: &str| named["NetworkDataUsage"].iter().filter(|row| row["InterfaceLuid"] == name).count();
-    assert_eq!((interfaces("ethernetCsmacd_32768"), named["NetworkDataUsage"].len()), (142, 143));
+    // Type 6, index 32770.
+    let stored = &plain["{973F5D5C-1D90-4944-BE8E-24B94231A174}"];
+    let ethernet = stored.iter().filter(|row| row["InterfaceLuid"] == 1_689_399_649_632_256i64).count();
+    assert_eq!(
+        (interfaces("ethernetCsmacd_32770"), named["NetworkDataUsage"].len()),
+        (ethernet, stored.len())
+    );
+    assert!(ethernet > 0);
     let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
     let good =
         |time: &&Json| time.as_str().is_some_and(|text| text.ends_with('Z')) || time.as_i64() == Some(0);

@@ -92,13 +92,19 @@ fn a_pattern_must_match_in_one_of_the_databases() {
         std::fs::write(&path, samples::read(name)).unwrap();
         path
     });
-    let run = |table: &str| {
-        let output = directory.path().join(table);
-        let tables = vec![table.to_owned()];
+    let run = |tables: &[&str]| {
+        let output = directory.path().join(tables.join("-"));
+        let tables = tables.iter().map(|table| (*table).to_owned()).collect();
         let selection = Selection { tables, ..Selection::default() };
         let options = ExportOptions { selection, ..options(ExportFormat::Csv, output) };
         export_timeline(&vfs(), &paths, &options, &mut |_, _| {})
     };
-    assert_eq!(run("Container_1").unwrap().rows, 1);
-    assert!(run("none").unwrap_err().to_string().contains("table none does not exist"));
+    let summary = run(&["Container_1"]).unwrap();
+    assert_eq!(summary.rows, 1);
+    let notes = summary.issues.stored();
+    assert!(notes.iter().any(|note| note.message.contains("engine-4k.edb: no selected table has times")));
+    // Each database has only one of the tables.
+    assert_eq!(run(&["Things", "Container_1"]).unwrap().rows, run(&["Things"]).unwrap().rows + 1);
+    assert!(run(&["none"]).unwrap_err().to_string().contains("table none does not exist"));
+    assert!(run(&["Container_1", "none"]).unwrap_err().to_string().contains("table none does not exist"));
 }

@@ -31,7 +31,8 @@ Examples:
   jetcell compare-files --pages --json snapshot/a.edb a.edb | jq 'select(.type == \"page\").page'
 
 Rows are matched by their primary key, or by their number in a table without a primary key. Rows that are flagged as
-deleted are not compared. Pages are compared byte by byte, if both files have the same page size.
+deleted are not compared. Pages are compared byte by byte, if both files have the same page size. Files with different
+page sizes differ, unless --tables is specified.
 
 Exit code: 0 the files are equal, 1 they differ or some data could not be read, 2 could not run.";
 
@@ -89,7 +90,7 @@ impl CompareFilesArgs {
         }
         let is_complete = !issues.iter().any(ExportIssues::has_missing);
         let are_equal = rows.as_ref().is_none_or(RowComparison::are_equal)
-            && pages.is_none_or(|pages| pages.are_equal())
+            && (self.tables || pages.is_some_and(|pages| pages.are_equal()))
             && is_complete;
         self.print_summary(rows.as_ref(), pages.as_ref(), are_equal);
         Ok(if are_equal { CommandOutcome::Good } else { CommandOutcome::Findings })
@@ -160,6 +161,7 @@ impl CompareFilesArgs {
                 "pages": pages.map(|pages| json!({
                     "equal": pages.equal, "different": pages.different, "only_a": pages.only[0],
                     "only_b": pages.only[1], "headers_differ": pages.headers_differ,
+                    "lengths_differ": pages.lengths_differ,
                 })),
             });
             console::print_json(&format!("{summary}\n"));
@@ -167,13 +169,15 @@ impl CompareFilesArgs {
         }
         let mut text = rows.map_or_else(String::new, rows_text);
         if let Some(pages) = pages {
-            let PagePairCounts { equal, different, only: [only_a, only_b], headers_differ } = pages;
-            let headers = if *headers_differ { "differ" } else { "are equal" };
+            let PagePairCounts { equal, different, only: [only_a, only_b], headers_differ, lengths_differ } =
+                pages;
+            let state = |differ: bool| if differ { "differ" } else { "are equal" };
+            let (headers, lengths) = (state(*headers_differ), state(*lengths_differ));
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "pages: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B; the headers \
-                 {headers}"
+                 {headers}; the file lengths {lengths}"
             );
         }
         console::print(&text);
@@ -274,7 +278,7 @@ fn rows_json(rows: &RowComparison) -> Value {
     let table = |table: &RowPairCounts| {
         json!({
             "table": table.table, "equal": table.equal, "changed": table.changed,
-            "only_a": table.only[0], "only_b": table.only[1], "columns": table.columns,
+            "unread": table.unread, "only_a": table.only[0], "only_b": table.only[1], "columns": table.columns,
         })
     };
     json!({
@@ -285,12 +289,14 @@ fn rows_json(rows: &RowComparison) -> Value {
 
 /// Returns a line for each table that differs, and the totals.
 fn rows_text(rows: &RowComparison) -> String {
-    let line = |what: &str, [equal, changed, only_a, only_b]: [u64; 4]| {
-        format!("{what}: {equal} equal, {changed} changed, {only_a} only in A, {only_b} only in B")
+    let line = |what: &str, [equal, changed, only_a, only_b, unread]: [u64; 5]| {
+        let unread = if unread > 0 { format!(", {unread} not comparable") } else { String::new() };
+        format!("{what}: {equal} equal, {changed} changed, {only_a} only in A, {only_b} only in B{unread}")
     };
-    let counts = |table: &RowPairCounts| [table.equal, table.changed, table.only[0], table.only[1]];
+    let counts =
+        |table: &RowPairCounts| [table.equal, table.changed, table.only[0], table.only[1], table.unread];
     let mut text = String::new();
-    let mut totals = [0; 4];
+    let mut totals = [0; 5];
     for table in &rows.tables {
         totals.iter_mut().zip(counts(table)).for_each(|(total, count)| *total += count);
         if !table.are_equal() {
