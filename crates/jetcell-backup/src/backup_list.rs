@@ -183,7 +183,8 @@ impl BackupList {
             self.proofs.iter().find(|(directory, _)| *directory == of.directory).map(|(_, proof)| proof)
         };
         let is_in_failed_proof = || {
-            let failed = self.complete.iter().filter(|other| proof(other).is_some_and(|proof| !proof.is_good()));
+            let failed =
+                self.complete.iter().filter(|other| proof(other).is_some_and(|proof| !proof.is_good()));
             let mut chains = failed.filter_map(|other| self.chain(other));
             chains.any(|links| links.iter().any(|link| link.directory == backup.directory))
         };

@@ -107,6 +107,7 @@ fn add_surviving_logs(
         return Err(BackupSetError::NoSurvivingLogs(directory.to_path_buf()).into());
     }
     let found = RecoverySet::find(vfs, &files)?;
+    found.require_complete()?;
     if Some(found.signature) != chain.base.manifest.signature() {
         return Err(BackupSetError::OtherSurvivingLogs(directory.to_path_buf()).into());
     }

@@ -10,7 +10,6 @@ use jetcell_vfs::{IoBuffer, Vfs};
 
 use crate::chain::BackupChain;
 use crate::error::{BackupError, Result};
-use crate::file_damage::FileDamage;
 use crate::manifest::{StoredDatabase, StoredFile};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::recovery::ReplayEnd;
@@ -93,7 +92,8 @@ fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase
     let Some(sum) = stored.range_checksums().0.first().copied() else { return Ok(LogPosition::MAX) };
     let mut start = IoBuffer::zeroed(RANGE_BYTES);
     if !read_range(&*file, &path, range_bounds(0, stored.bytes), sum, &mut start)? {
-        return Err(BackupError::changed(&path, FileDamage::Content));
+        // The restore itself reports the damage, and removes what it has created.
+        return Ok(LogPosition::MIN);
     }
     let (header, _) = DatabaseHeader::read_from_start(&start)
         .map_err(|error| BackupError::from(ese_engine::Error::corrupt(&path, error)))?;

@@ -92,11 +92,7 @@ impl Array {
 }
 
 /// Opens the members, which must be distinct files.
-pub(super) fn open_distinct(
-    vfs: &dyn Vfs,
-    members: &[PathBuf],
-    mode: OpenMode,
-) -> Result<Vec<MemberDevice>> {
+pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf], mode: OpenMode) -> Result<Vec<MemberDevice>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {
             return Err(ArrayRefusal::DuplicateMember(path.clone()).into());

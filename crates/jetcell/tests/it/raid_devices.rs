@@ -170,7 +170,7 @@ fn members_of_a_stopped_array_are_not_erased_without_force() {
     let before = std::fs::read(cell.path("image1")).unwrap();
     let tests: [&[&str]; 2] = [
         &["disk", "test", names[1], "--erase", "--output", "out"],
-        &["test", "filesystems", "--make", "ext4,ext4", "--device", names[1], "--erase", "--output", "out"],
+        &["test", "filesystems", "--make", "ext4,xfs", "--device", names[1], "--erase", "--output", "out"],
     ];
     for words in tests {
         let stderr = cell.program_refused(words);

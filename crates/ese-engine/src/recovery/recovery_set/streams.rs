@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
-use ese_format::log::log_directories;
+use ese_format::log::{has_log_extension, log_directories};
 use ese_format::recognise::EseFileKind;
 use ese_format::{LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
@@ -84,7 +84,8 @@ impl RecoverySet {
     /// Returns [`UsageError::LeftOut`], which names the files.
     pub fn require_complete(&self) -> Result<()> {
         let mut left_out: Vec<&PathBuf> = self.left_out().collect();
-        left_out.sort();
+        // Databases first, because they are what is missed.
+        left_out.sort_by_key(|path| (has_log_extension(path), *path));
         if left_out.is_empty() {
             return Ok(());
         }

@@ -81,7 +81,8 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
 
 /// Returns the unusable backups as JSON.
 pub fn unusable_json(backups: &BackupList) -> Vec<Value> {
-    let item = |(path, why): &(PathBuf, UnusableReason)| json!({ "path": json_path(path), "why": reason_text(why) });
+    let item =
+        |(path, why): &(PathBuf, UnusableReason)| json!({ "path": json_path(path), "why": reason_text(why) });
     backups.unusable.iter().map(item).collect()
 }
 

@@ -70,9 +70,8 @@ impl ProveArgs {
             || as_text(&self.directory, &list, &proved),
         )?;
         // A backup that cannot be read could be newer than the one that was proved.
-        let is_hidden = |why: &UnusableReason| {
-            matches!(why, UnusableReason::Unreadable(_) | UnusableReason::NotInSet)
-        };
+        let is_hidden =
+            |why: &UnusableReason| matches!(why, UnusableReason::Unreadable(_) | UnusableReason::NotInSet);
         let is_good = !proved.is_empty()
             && proved.iter().all(|(_, proof)| proof.is_good())
             && !list.unusable.iter().any(|(_, why)| is_hidden(why));

@@ -202,7 +202,8 @@ impl MaintainArgs {
                 Ok(CommandOutcome::good_if(complete && is_sound))
             }
             MaintenanceReport::Instance(results, closed) => {
-                let complete = closed.is_ok() && !stop.is_cancelled() && results.iter().all(|result| result.is_complete);
+                let complete =
+                    closed.is_ok() && !stop.is_cancelled() && results.iter().all(|result| result.is_complete);
                 let databases = || results.iter().map(output::as_json).collect();
                 let text = || {
                     let mut text = StyledText::new();
