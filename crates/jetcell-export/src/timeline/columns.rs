@@ -40,7 +40,7 @@ pub(super) struct RowEvent<'c> {
     meaning: Option<&'static str>,
     /// Time in units of 100 nanoseconds since 1970-01-01.
     pub(super) ticks: i64,
-    /// Bytes that a DateTime column stores for this time.
+    /// Bytes that a `DateTime` column stores for this time.
     pub(super) time: [u8; 8],
 }
 
@@ -158,7 +158,7 @@ fn description_columns(table: &SourceTable, known: TimelineColumns) -> Vec<Colum
     found.take(MAX_DESCRIPTIONS).collect()
 }
 
-/// Returns the bytes that a DateTime column stores for a time: a FILETIME if it is in UTC, or an OLE date if its time
+/// Returns the bytes that a `DateTime` column stores for a time: a FILETIME if it is in UTC, or an OLE date if its time
 /// zone is not known.
 fn stored_time(kind: ColumnType, item: &CellItem<'_>, time: Timestamp) -> [u8; 8] {
     let stored = match item {
@@ -201,7 +201,7 @@ mod tests {
         let format = ColumnFormat { meaning: ColumnMeaning::LocalFiletimeBytes, ..ColumnFormat::default() };
         let local = TableColumn { column, format, names: None };
         // 2022-02-05T14:53:29, with a fraction.
-        let ticks = 1_644_072_809_123_0000;
+        let ticks = 16_440_728_091_230_000;
         let stored = Timestamp { ticks, utc: true }.to_filetime().to_le_bytes();
         let item = CellItem::Inline(stored.as_slice().into());
         let Ok(ExportedValue::Time(time)) = item_value(&local, &item) else { panic!("not a time") };

@@ -23,7 +23,7 @@ const MAX_TEXT: u32 = 1 << 24;
 pub(super) struct TimelineEvent {
     /// Time in units of 100 nanoseconds since 1970-01-01.
     pub(super) ticks: i64,
-    /// Bytes that a DateTime column stores for this time.
+    /// Bytes that a `DateTime` column stores for this time.
     pub(super) time: [u8; 8],
     /// True if the row is flagged deleted.
     pub(super) deleted: bool,

@@ -1,7 +1,7 @@
 //! A time line: one table with all times in all rows of one or several databases, sorted by time.
 //!
 //! A profile declares what its times mean and which columns describe a row. In other databases, every column of type
-//! DateTime is a time. Times are sorted in memory, and in temporary files if there are many.
+//! `DateTime` is a time. Times are sorted in memory, and in temporary files if there are many.
 
 mod columns;
 mod event_sorter;
