@@ -136,7 +136,7 @@ impl BatchBuilders {
             size += builder.cell(column, cell, &mut notes);
         }
         for (mark, builder) in &mut self.marks {
-            builder.value(mark.value(row));
+            builder.value(row.mark(*mark));
         }
         size += notes.text.len();
         self.unreadable

@@ -123,7 +123,7 @@ impl RowBuffer {
                 fields.push(field);
             }
             fields.extend(
-                marks.iter().map(|mark| mark.value(&row).map_or(OwnedValue::Null, OwnedValue::from_value)),
+                marks.iter().map(|mark| row.mark(*mark).map_or(OwnedValue::Null, OwnedValue::from_value)),
             );
             rows += 1;
             let full = rows >= *portion_rows || bytes >= PORTION_BYTES;

@@ -7,13 +7,13 @@ use ese_engine::RecoverySet;
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
+use crate::backup_fault::BackupFault;
 use crate::backup_type::BackupType;
 use crate::error::{BackupError, Result};
 use crate::manifest::{BackupManifest, BackupState};
-use crate::proof::BackupProof;
+use crate::proof_record::BackupProof;
 use crate::refusal::BackupRefusal;
 use crate::stream_sets::read_stream_set;
-use crate::unusable_reason::UnusableReason;
 use crate::verify::find_known_damage;
 
 /// A complete backup, with its directory and manifest.
@@ -31,7 +31,7 @@ pub struct BackupList {
     /// Complete backups, including damaged ones.
     pub complete: Vec<CompleteBackup>,
     /// Directories with interrupted, damaged and modified backups, each with the reason why it is unusable.
-    pub unusable: Vec<(PathBuf, UnusableReason)>,
+    pub unusable: Vec<(PathBuf, BackupFault)>,
     /// Directories of sets, each with the directories of its backups.
     pub sets: Vec<(PathBuf, Vec<PathBuf>)>,
     /// Directories of the backups that were proved, each with its last proof.
@@ -62,7 +62,7 @@ impl BackupList {
             if member.is_dir() {
                 directories.push(member.clone());
             } else {
-                found.unusable.push((member.clone(), UnusableReason::NotInSet));
+                found.unusable.push((member.clone(), BackupFault::NotInSet));
             }
         }
         directories.sort();
@@ -70,7 +70,7 @@ impl BackupList {
         for directory in directories {
             match BackupManifest::state(vfs, &directory) {
                 Ok(BackupState::Complete(manifest)) => found.add(vfs, directory, *manifest),
-                Ok(BackupState::Partial) => found.unusable.push((directory, UnusableReason::Interrupted)),
+                Ok(BackupState::Partial) => found.unusable.push((directory, BackupFault::Interrupted)),
                 Ok(BackupState::NotABackup) => {}
                 Err(error) => found.unusable.push((directory, error.into())),
             }
@@ -85,7 +85,7 @@ impl BackupList {
         match known {
             Ok((damage, proof)) => {
                 let failed = proof.as_ref().and_then(|proof| proof.problems.first());
-                let damage = damage.or_else(|| Some(UnusableReason::ProofFailed(failed?.clone())));
+                let damage = damage.or_else(|| Some(BackupFault::ProofFailed(failed?.clone())));
                 self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
                 self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
             }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod backup_directory;
+mod backup_fault;
 mod backup_list;
 mod backup_type;
 mod bad_page;
@@ -29,6 +30,7 @@ mod live;
 mod manifest;
 mod options;
 mod proof;
+mod proof_record;
 mod ranges;
 mod recovery;
 mod refusal;
@@ -47,12 +49,12 @@ mod stopped;
 mod stream_sets;
 pub mod text_file;
 mod transfer_control;
-mod unusable_reason;
 mod verification_times;
 mod verify;
 
 pub use jetcell_host::Cancellation;
 
+pub use crate::backup_fault::BackupFault;
 pub use crate::backup_list::{BackupList, CompleteBackup};
 pub use crate::backup_type::BackupType;
 pub use crate::bad_page::StoredBadPage;
@@ -63,7 +65,8 @@ pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
 pub use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog};
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
-pub use crate::proof::{BackupProof, prove};
+pub use crate::proof::prove;
+pub use crate::proof_record::BackupProof;
 pub use crate::recovery::{
     IgnoredFile, IgnoredFileReason, LossReason, LostGenerations, OpenEventsFn, RecoveredDatabase,
     RecoveryError, RecoveryPhase, RecoveryReport, RecoveryRequest, RecoveryState, RecoveryTarget, ReplayEnd,
@@ -79,5 +82,4 @@ pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
 pub use crate::stream_sets::{StreamBackup, discard_empty_set, find_stream_backup, plan_stream_backups};
 pub use crate::transfer_control::{BackupProgress, TransferControl};
-pub use crate::unusable_reason::UnusableReason;
 pub use crate::verify::{BackupVerification, VerificationSubset, VerifyOptions, verify};

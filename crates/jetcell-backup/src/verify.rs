@@ -7,13 +7,13 @@ use jetcell_input::with_advice;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
+use crate::backup_fault::BackupFault;
 use crate::error::{BackupError, Result};
 use crate::file_damage::FileDamage;
 use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, PROVED_FILE, VERIFIED_FILE};
 use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::transfer_control::{TransferControl, TransferMeter};
-use crate::unusable_reason::UnusableReason;
 use crate::verification_times::{BAD_RANGE, VerificationTimes};
 
 /// The part of a backup to verify.
@@ -192,13 +192,13 @@ pub(crate) fn find_known_damage(
     vfs: &dyn Vfs,
     directory: &Path,
     manifest: &BackupManifest,
-) -> Result<Option<UnusableReason>> {
+) -> Result<Option<BackupFault>> {
     let files: Vec<StoredFile<'_>> = manifest.files().collect();
     if let Some((path, _, what)) = find_missing_files(vfs, directory, &files).into_iter().next() {
-        return Ok(Some(UnusableReason::WrongFile { path, what }));
+        return Ok(Some(BackupFault::WrongFile { path, what }));
     }
     let verified = VerificationTimes::read(vfs, directory, manifest)?;
-    Ok(verified.bad_file().map(|file| UnusableReason::FoundDamaged(file.to_string())))
+    Ok(verified.bad_file().map(|file| BackupFault::FoundDamaged(file.to_string())))
 }
 
 /// Returns the files that are missing or differ in length.

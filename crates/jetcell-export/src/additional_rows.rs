@@ -4,9 +4,6 @@ use std::fmt;
 
 use ese_format::record::ColumnType;
 
-use crate::rows::ExportedRow;
-use crate::value::ExportedValue;
-
 /// Rows to export in addition to the current rows on intact pages. Each choice adds columns that mark these rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AdditionalRows {
@@ -102,17 +99,6 @@ impl RowMark {
             RowMark::Deleted | RowMark::Damaged => ColumnType::Bit,
             RowMark::CarvedPage | RowMark::CarvedOffset => ColumnType::UnsignedLong,
             RowMark::Confidence => ColumnType::Text,
-        }
-    }
-
-    /// Returns the value for a row, or `None` for null.
-    pub fn value(self, row: &ExportedRow<'_>) -> Option<ExportedValue<'static>> {
-        match self {
-            RowMark::Deleted => Some(ExportedValue::Bit(row.deleted)),
-            RowMark::Damaged => Some(ExportedValue::Bit(row.damaged)),
-            RowMark::CarvedPage => row.carved.map(|_| ExportedValue::Int(row.page.get().into())),
-            RowMark::CarvedOffset => row.carved.map(|from| ExportedValue::Int(from.offset as i64)),
-            RowMark::Confidence => row.carved.map(|from| ExportedValue::Text(from.confidence.name().into())),
         }
     }
 }

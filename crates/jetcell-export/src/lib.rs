@@ -52,6 +52,7 @@ mod comparison;
 mod error;
 mod format;
 mod issue;
+mod leaf_pages;
 mod long_values;
 mod names;
 mod output;

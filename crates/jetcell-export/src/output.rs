@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jetcell_input::{PrintableWriter, TextFormat};
 use jetcell_vfs::{UnfinishedFile, with_path};
 
-use crate::target::check_absent;
+use crate::target::{OutputSync, check_absent};
 use crate::value_files::ValueFiles;
 
 /// Destination of an export.
@@ -24,15 +24,6 @@ pub enum ExportDestination {
 pub(crate) fn create(target: &Path, force: bool) -> io::Result<UnfinishedFile> {
     check_absent(target, force)?;
     UnfinishedFile::create_exclusive(target)
-}
-
-/// Time at which the files of an export become durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutputSync {
-    /// Each file is durable before it gets its final name.
-    EachFile,
-    /// All files become durable together at the end of the export.
-    AtEnd,
 }
 
 /// Publishes the value files to which the content refers, and renames the file. With [`OutputSync::EachFile`], all

@@ -8,7 +8,7 @@ use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
 use ese_format::record::{Record, RecordShape};
 
-use crate::additional_rows::{AdditionalRows, CarvedOrigin};
+use crate::additional_rows::{AdditionalRows, CarvedOrigin, RowMark};
 use crate::carve::{CarvedNode, carve};
 use crate::cell::{CellItem, ExportedCell};
 use crate::issue::ExportIssues;
@@ -17,6 +17,7 @@ use crate::record_cells::{CellResolver, fill};
 use crate::selected_table::SelectedTable;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
+use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
 use crate::walk::{LeafImage, LeafWalk};
 
@@ -69,6 +70,17 @@ pub struct ExportedRow<'a> {
 }
 
 impl ExportedRow<'_> {
+    /// Returns the value of a mark, or `None` for null.
+    pub fn mark(&self, mark: RowMark) -> Option<ExportedValue<'static>> {
+        match mark {
+            RowMark::Deleted => Some(ExportedValue::Bit(self.deleted)),
+            RowMark::Damaged => Some(ExportedValue::Bit(self.damaged)),
+            RowMark::CarvedPage => self.carved.map(|_| ExportedValue::Int(self.page.get().into())),
+            RowMark::CarvedOffset => self.carved.map(|from| ExportedValue::Int(from.offset as i64)),
+            RowMark::Confidence => self.carved.map(|from| ExportedValue::Text(from.confidence.name().into())),
+        }
+    }
+
     /// Returns true if the row is a current row on an intact page. The long values of other rows may be gone, so missing
     /// values are expected.
     pub fn is_current(&self) -> bool {

@@ -12,13 +12,13 @@ use crate::additional_rows::AdditionalRows;
 use crate::error::ExportError;
 use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::ExportIssues;
-use crate::output::{ExportDestination, OutputStream, OutputSync, file_name};
+use crate::output::{ExportDestination, OutputStream, file_name};
 use crate::rendering::RenderingOptions;
 use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
 use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
 use crate::table::{SourceTable, TableColumn, unique_name};
-use crate::target::check_absent;
+use crate::target::{OutputSync, check_absent};
 use crate::value_files::{ValueFiles, file_stem};
 use crate::view::ExportView;
 

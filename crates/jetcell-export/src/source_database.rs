@@ -15,8 +15,8 @@ use ese_format::record::ColumnType;
 use ese_format::{PageNumber, RecoverCommand};
 use jetcell_vfs::Vfs;
 
-use crate::carve::LeafPages;
 use crate::issue::ExportIssues;
+use crate::leaf_pages::LeafPages;
 use crate::table::{SourceTable, unique_name};
 use crate::walk::LeafWalk;
 

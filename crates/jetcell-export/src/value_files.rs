@@ -11,9 +11,8 @@ use ese_format::PageNumber;
 use jetcell_vfs::{OutputFile, create_private_directory, sync_directory, sync_file_system, with_path};
 
 use crate::cell::ValueFileRef;
-use crate::output::OutputSync;
 use crate::table::TableColumn;
-use crate::target::check_absent;
+use crate::target::{OutputSync, check_absent};
 
 /// Size of a file's write buffer in bytes.
 const BUFFER_BYTES: usize = 1 << 18;

@@ -110,7 +110,7 @@ struct SpaceSummary {
     beyond_owned: u64,
 }
 
-/// What a dump of space shows.
+/// Options for a dump of space.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpaceOptions {
     /// Whether to list every extent.

@@ -5,22 +5,19 @@
 //! moving rows to other pages leaves copies of current rows. Therefore, the table is read a second time, and every row
 //! that is identical to one in the table is discarded. The number of rows held in memory is limited.
 
-mod leaf_pages;
+mod carved_node;
 mod page_nodes;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
 use std::vec::IntoIter;
 
 use ese_check::reader::PageCache;
-use ese_format::PageNumber;
 use ese_format::record::RecordShape;
 
-pub(crate) use leaf_pages::LeafPages;
+pub(crate) use carved_node::CarvedNode;
 use page_nodes::find_nodes;
 
-use crate::additional_rows::CarvedOrigin;
 use crate::issue::ExportIssues;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
@@ -30,22 +27,6 @@ use crate::walk::LeafWalk;
 const MAX_ROWS: usize = 1 << 20;
 /// Maximum number of rows that agree in everything except the end of their last value.
 const MAX_SIMILAR: usize = 64;
-
-/// A row found outside the tree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct CarvedNode {
-    pub(crate) page: PageNumber,
-    /// Position of the record on the page.
-    pub(crate) record: Range<usize>,
-    pub(crate) origin: CarvedOrigin,
-    /// True if the node is flagged deleted.
-    pub(crate) deleted: bool,
-    /// Length of the part of the record that is certain. It is the whole record unless its end is not known.
-    known: usize,
-    /// True if the end of the record is certain. The length alone does not show it: all bytes after the known part may
-    /// have been trimmed.
-    exact: bool,
-}
 
 /// The rows that were found, before they are compared with the rows of the table.
 struct Candidates {

@@ -9,7 +9,7 @@ use ese_format::page::{NodeFlags, Page};
 use ese_format::record::{RecordExtent, RecordShape};
 use ese_format::{PageNumber, PageSize};
 
-use super::CarvedNode;
+use super::carved_node::CarvedNode;
 use crate::additional_rows::{CarveConfidence, CarvedOrigin};
 
 /// Maximum number of positions in one range that look like a record but are not one. It bounds the work on crafted

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ese_format::PageNumber;
 use ese_format::record::{Column, ColumnValue, MultiValue, Record};
 
-use super::RowDifferenceKind;
+use super::difference::RowDifferenceKind;
 use super::values::ValueComparer;
 use crate::issue::ExportIssues;
 use crate::table::SourceTable;

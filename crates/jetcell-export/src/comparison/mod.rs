@@ -5,17 +5,19 @@
 //! compared by content, chunk by chunk. Rows that are flagged as deleted are not compared.
 
 mod columns;
+mod difference;
 mod keyed_rows;
 mod values;
 
 use std::cmp::Ordering;
 
-use ese_format::PageNumber;
 use ese_format::record::Record;
 
 use self::columns::{ColumnPairs, ComparedRow};
 use self::keyed_rows::KeyedRows;
 use self::values::ValueComparer;
+pub use difference::{RowDifference, RowDifferenceKind};
+
 use crate::issue::ExportIssues;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
@@ -61,44 +63,6 @@ impl RowComparison {
     pub fn are_equal(&self) -> bool {
         self.only.iter().all(Vec::is_empty) && self.tables.iter().all(RowPairCounts::are_equal)
     }
-}
-
-/// A difference between the rows of two databases.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RowDifference<'t> {
-    /// Name of the table.
-    pub table: &'t str,
-    /// What differs.
-    pub kind: RowDifferenceKind<'t>,
-}
-
-/// What differs in a table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RowDifferenceKind<'t> {
-    /// Only one of the databases has the table. The value is its position, 0 or 1.
-    TableOnly(usize),
-    /// Only one of the databases has the column. The value is its position, 0 or 1.
-    ColumnOnly(&'t str, usize),
-    /// The column has a different type, code page or default value.
-    ColumnDefinition(&'t str),
-    /// Only one of the databases has a row with this key.
-    RowOnly {
-        /// Key of the row.
-        key: &'t [u8],
-        /// Position of the database, 0 or 1.
-        database: usize,
-        /// Page that contains the row.
-        page: PageNumber,
-    },
-    /// The row has different values in these columns.
-    Row {
-        /// Key of the row.
-        key: &'t [u8],
-        /// Page that contains the row in each database.
-        pages: [PageNumber; 2],
-        /// Names of the columns.
-        columns: Vec<&'t str>,
-    },
 }
 
 /// Callbacks of a comparison of rows.

@@ -13,7 +13,7 @@ use crate::long_values::{LongValue, LongValueError, LongValueReader};
 use crate::table::SourceTable;
 use crate::time_filter::stored_default;
 
-/// What is reported for a value that cannot be decoded.
+/// Message about a value that cannot be decoded.
 const UNDECODED: &str = "the value is encrypted, or cannot be decompressed";
 
 /// Compares values, and reads the long values of one table in both databases.

@@ -73,7 +73,7 @@ impl CsvTable {
         }
         for mark in &self.marks {
             self.field.clear();
-            if let Some(value) = mark.value(row) {
+            if let Some(value) = row.mark(*mark) {
                 value.write_text(&mut self.field);
             }
             self.writer.write_field(&self.field)?;

@@ -57,7 +57,7 @@ impl JsonTable {
         for mark in &self.marks {
             let comma = if self.line.len() > 1 { "," } else { "" };
             write!(self.line, "{comma}\"{}\":", mark.name())?;
-            match mark.value(row) {
+            match row.mark(*mark) {
                 Some(value) => value.write_json(false, &mut self.line),
                 None => self.line.extend_from_slice(b"null"),
             }

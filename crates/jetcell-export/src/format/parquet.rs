@@ -96,7 +96,7 @@ impl ParquetTable {
             self.bytes += batch.cell(column, cell, &mut notes);
         }
         for (mark, batch) in &mut self.marks {
-            match mark.value(row) {
+            match row.mark(*mark) {
                 Some(value) => self.bytes += batch.value(value, 0, 1),
                 None => batch.absent(0, 0),
             }

@@ -12,9 +12,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use crate::additional_rows::RowMark;
 use crate::cell::ExportedCell;
 use crate::format::{item_value, json};
-use crate::output::{self, OutputSync};
+use crate::output;
 use crate::rows::ExportedRow;
 use crate::table::{SourceTable, TableColumn, unique_name};
+use crate::target::OutputSync;
 use crate::value::{ExportedValue, write_sid};
 use crate::value_files::ValueFiles;
 
@@ -114,7 +115,7 @@ impl SqliteFile {
         }
         for mark in &self.table_marks {
             parameter += 1;
-            let value = mark.value(row).map(|value| match value {
+            let value = row.mark(*mark).map(|value| match value {
                 ExportedValue::Bit(value) => ToSqlOutput::from(value),
                 ExportedValue::Int(value) => ToSqlOutput::from(value),
                 value => {

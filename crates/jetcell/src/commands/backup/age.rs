@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetcell_backup::{BackupList, CompleteBackup, UnusableReason};
+use jetcell_backup::{BackupFault, BackupList, CompleteBackup};
 use jetcell_input::time::format_in_two_units;
 use jetcell_input::{json_path, json_paths, printable_rows};
 use jetcell_workload::units::TimeSpan;
@@ -82,21 +82,21 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
 /// Returns the unusable backups as JSON.
 pub fn unusable_json(backups: &BackupList) -> Vec<Value> {
     let item =
-        |(path, why): &(PathBuf, UnusableReason)| json!({ "path": json_path(path), "why": reason_text(why) });
+        |(path, why): &(PathBuf, BackupFault)| json!({ "path": json_path(path), "why": reason_text(why) });
     backups.unusable.iter().map(item).collect()
 }
 
 /// Returns a line for each unusable backup.
 pub fn unusable_lines(backups: &BackupList) -> Vec<String> {
-    let line = |(path, why): &(PathBuf, UnusableReason)| {
+    let line = |(path, why): &(PathBuf, BackupFault)| {
         format!("not usable: {}: {}", path.display(), reason_text(why))
     };
     backups.unusable.iter().map(line).collect()
 }
 
-fn reason_text(why: &UnusableReason) -> String {
+fn reason_text(why: &BackupFault) -> String {
     match why {
-        UnusableReason::Unreadable(error) => CommandError::from(error.clone()).full_text(),
+        BackupFault::Unreadable(error) => CommandError::from(error.clone()).full_text(),
         why => why.to_string(),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_backup::{BackupError, BackupList, BackupProof, CompleteBackup, UnusableReason, prove};
+use jetcell_backup::{BackupError, BackupFault, BackupList, BackupProof, CompleteBackup, prove};
 use jetcell_input::quantity::ByteRate;
 use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
@@ -70,8 +70,7 @@ impl ProveArgs {
             || as_text(&self.directory, &list, &proved),
         )?;
         // A backup that cannot be read could be newer than the one that was proved.
-        let is_hidden =
-            |why: &UnusableReason| matches!(why, UnusableReason::Unreadable(_) | UnusableReason::NotInSet);
+        let is_hidden = |why: &BackupFault| matches!(why, BackupFault::Unreadable(_) | BackupFault::NotInSet);
         let is_good = !proved.is_empty()
             && proved.iter().all(|(_, proof)| proof.is_good())
             && !list.unusable.iter().any(|(_, why)| is_hidden(why));

@@ -7,7 +7,7 @@ use crate::error::BackupError;
 /// Reason why a backup, or a set of backups, is unusable.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnusableReason {
+pub enum BackupFault {
     /// The backup was interrupted.
     #[error("interrupted and incomplete")]
     Interrupted,
