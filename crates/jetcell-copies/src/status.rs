@@ -118,9 +118,10 @@ impl CopyStatus {
         self.lag.seconds.is_some_and(|seconds| Duration::from_secs(seconds) <= max)
     }
 
-    /// Returns true if the lag is within the limit. Without a limit, returns true if the last contact is recent.
+    /// Returns true if the lag is within the limit. Without a limit, returns true if the last contact is recent. A copy
+    /// without a contact has just been seeded.
     pub(crate) fn is_recent(&self, max_lag: Option<Duration>) -> bool {
-        max_lag.map_or(self.is_in_contact, |max| self.is_within(max))
+        max_lag.map_or(self.is_in_contact || self.contact_unix_ms.is_none(), |max| self.is_within(max))
     }
 
     /// Returns true if the copy is not unfit, and if it follows its active side with a lag within the limit. Without a
@@ -136,7 +137,7 @@ impl CopyStatus {
             CopyPhase::Seeding => "seeding",
             CopyPhase::Unfit { .. } => "unfit",
             CopyPhase::Activating { .. } => "activating",
-            CopyPhase::Following if !self.is_in_contact => "no_contact",
+            CopyPhase::Following if !self.is_in_contact && self.contact_unix_ms.is_some() => "no_contact",
             CopyPhase::Following if state.tries > 0 => "retrying",
             CopyPhase::Following if self.lag.generations == 0 => "healthy",
             CopyPhase::Following => "catching up",

@@ -69,8 +69,8 @@ pub struct ExportArgs {
     /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
-    /// Also export removed rows from the free space of pages and from pages that a table no longer uses, marked in the
-    /// columns _carved_page, _carved_offset and _confidence (high, medium, low)
+    /// Also export removed rows from the free space of pages and from pages that a table no longer uses, marked in
+    /// columns with their page, offset and confidence (high, medium, low)
     #[arg(long)]
     carve: bool,
     /// Also export the rows of pages with a bad checksum that can be decoded, marked in a column _damaged
