@@ -41,6 +41,9 @@ fn a_copy_without_contact_lags_since_the_last_contact() {
     state.replayed_unix_ms = None;
     let status = CopyStatus::new(&state, NOW);
     assert!(status.lag.seconds.is_none() && !status.is_within(Duration::MAX));
+    // A copy that was just seeded has had no contact yet.
     state.active = None;
-    assert_eq!(CopyStatus::new(&state, NOW).health(&state), "no_contact");
+    let status = CopyStatus::new(&state, NOW);
+    assert!(status.health(&state) != "no_contact" && status.is_fit(&state, None));
+    assert!(!status.is_fit(&state, Some(Duration::MAX)), "the lag is unknown");
 }
