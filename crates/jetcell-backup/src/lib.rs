@@ -29,6 +29,7 @@ mod file_names;
 mod live;
 mod manifest;
 mod options;
+mod planned_log;
 mod proof;
 mod proof_record;
 mod ranges;
@@ -75,7 +76,8 @@ pub use crate::recovery::{
 pub use crate::refusal::{BackupRefusal, ProgramFailure};
 pub use crate::restore::{RestoreResult, restore};
 pub use crate::restore_options::RestoreOptions;
-pub use crate::restore_window::{RestoreWindow, restore_window};
+pub use crate::restore_plan::restore_window;
+pub use crate::restore_window::RestoreWindow;
 pub use crate::set_error::{BackupSetError, BadDatabase, DirectoryContent, RestoreDifference};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;

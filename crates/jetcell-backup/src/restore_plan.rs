@@ -9,18 +9,10 @@ use jetcell_vfs::Vfs;
 
 use crate::chain::BackupChain;
 use crate::error::{BackupError, Result};
-use crate::manifest::StoredLog;
+use crate::planned_log::PlannedLog;
 use crate::restore_options::RestoreOptions;
 use crate::restore_window::RestoreWindow;
 use crate::set_error::BackupSetError;
-
-/// A log that a restore will replay.
-pub struct PlannedLog {
-    pub generation: Generation,
-    pub path: PathBuf,
-    /// The log's manifest entry. A surviving log has none.
-    pub stored: Option<StoredLog>,
-}
 
 /// A restore plan: the logs to replay, in order.
 pub struct RestorePlan {
@@ -34,6 +26,16 @@ pub struct RestorePlan {
     pub window: RestoreWindow,
     /// Whether the logs end before the requested end of the replay.
     pub ends_early: bool,
+}
+
+/// Returns the positions that a restore of these backups and surviving logs can reach.
+///
+/// # Errors
+///
+/// Returns an error in the cases listed for [`restore`](crate::restore), except for those about its directory.
+pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Path>) -> Result<RestoreWindow> {
+    let options = RestoreOptions { logs: logs.map(Path::to_path_buf), ..RestoreOptions::default() };
+    Ok(RestorePlan::new(vfs, BackupChain::load(&**vfs, backups)?, &options)?.window)
 }
 
 impl RestorePlan {

@@ -1,7 +1,5 @@
 //! Positions that a restore can reach.
 
-use std::path::{Path, PathBuf};
-
 use ese_engine::{RecoverySet, VerifiedLog};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime};
@@ -11,10 +9,9 @@ use jetcell_vfs::{IoBuffer, Vfs};
 use crate::chain::BackupChain;
 use crate::error::{BackupError, Result};
 use crate::manifest::{StoredDatabase, StoredFile};
+use crate::planned_log::PlannedLog;
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::recovery::ReplayEnd;
-use crate::restore_options::RestoreOptions;
-use crate::restore_plan::{PlannedLog, RestorePlan};
 use crate::verify::open_stored;
 
 /// The positions that a restore can reach, and the times of the log segments at its ends.
@@ -28,16 +25,6 @@ pub struct RestoreWindow {
     pub latest: LogPosition,
     /// Time at which the last log segment was begun.
     pub latest_time: Option<LogTime>,
-}
-
-/// Returns the positions that a restore of these backups and surviving logs can reach.
-///
-/// # Errors
-///
-/// Returns an error in the cases listed for [`restore`](crate::restore), except for those about its directory.
-pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Path>) -> Result<RestoreWindow> {
-    let options = RestoreOptions { logs: logs.map(Path::to_path_buf), ..RestoreOptions::default() };
-    Ok(RestorePlan::new(vfs, BackupChain::load(&**vfs, backups)?, &options)?.window)
 }
 
 impl RestoreWindow {
