@@ -18,12 +18,12 @@ pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
     replace_file(vfs, path, text.as_bytes(), IoReason::Backup).map_err(|error| BackupError::io(path, &error))
 }
 
-/// Writes a value as JSON on multiple lines, like [`write`].
+/// Writes a value as JSON on multiple lines, like [`write()`].
 pub fn write_json(vfs: &dyn Vfs, path: &Path, value: &impl Serialize) -> Result<()> {
     write_serialized(vfs, path, json_pretty(value))
 }
 
-/// Writes a value as JSON on one line, like [`write`].
+/// Writes a value as JSON on one line, like [`write()`].
 pub fn write_json_line(vfs: &dyn Vfs, path: &Path, value: &impl Serialize) -> Result<()> {
     write_serialized(vfs, path, json_line(value))
 }
