@@ -68,6 +68,7 @@ impl LongValueId {
     }
 
     /// Returns the next id of the same width.
+    #[must_use]
     pub const fn next(self) -> LongValueId {
         LongValueId(self.0 + 1)
     }

@@ -36,6 +36,7 @@ impl PageNumber {
     }
 
     /// Returns the page that is `count` pages after this one. The result saturates at the largest page number.
+    #[must_use]
     pub const fn plus(self, count: u32) -> PageNumber {
         PageNumber(self.0.saturating_add(count))
     }
@@ -95,6 +96,7 @@ pub struct Generation(pub u32);
 
 impl Generation {
     /// Returns the next generation.
+    #[must_use]
     pub const fn next(self) -> Generation {
         Generation(self.0 + 1)
     }
@@ -206,6 +208,7 @@ impl LogPosition {
     }
 
     /// Returns the position of the next byte that can belong to a record.
+    #[must_use]
     pub const fn next_byte(self) -> LogPosition {
         LogPosition::from_u64(self.place().saturating_add(1))
     }

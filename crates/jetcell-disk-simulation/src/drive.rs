@@ -216,6 +216,7 @@ impl DriveModel {
 
     /// Returns a copy of the drive whose cylinders are spread over this many bytes. Seek times and transfer rates are
     /// the same as on the whole drive.
+    #[must_use]
     pub fn with_capacity(&self, bytes: u64) -> DriveModel {
         let mut drive = self.clone();
         let gb = bytes as f64 / 1e9;

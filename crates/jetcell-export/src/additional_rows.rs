@@ -45,7 +45,7 @@ impl fmt::Display for CarveConfidence {
     }
 }
 
-/// Origin of a carved row. Its page is [`ExportedRow::page`].
+/// Origin of a carved row, except its page, which every exported row names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CarvedOrigin {
     /// Offset on the page of the first recognized byte: of the node, or of the row if its key is overwritten.

@@ -53,6 +53,7 @@ impl LossProbability {
     /// data.
     ///
     /// 1 - (1 - F)^count is computed as -expm1(count ln(1 - F)). The logarithm is taken from the smaller of F and R.
+    #[must_use]
     pub fn for_independent_sets(self, count: f64) -> LossProbability {
         let log = if self.loss < 0.5 { (-self.loss).ln_1p() } else { self.survival.ln() };
         LossProbability { loss: -(count * log).exp_m1(), survival: (count * log).exp() }

@@ -293,6 +293,7 @@ impl ReportTable {
     }
 
     /// Adds a row.
+    #[must_use]
     pub fn row(mut self, cells: Vec<ReportCell>) -> ReportTable {
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
         self.rows.push(cells);
@@ -300,11 +301,13 @@ impl ReportTable {
     }
 
     /// Adds a name and its value.
+    #[must_use]
     pub fn fact(self, name: &str, value: impl Into<ReportCell>) -> ReportTable {
         self.row(vec![name.into(), value.into()])
     }
 
     /// Adds a name and its value if there is one.
+    #[must_use]
     pub fn fact_if(self, name: &str, value: Option<impl Into<ReportCell>>) -> ReportTable {
         match value {
             Some(value) => self.fact(name, value),
@@ -313,22 +316,26 @@ impl ReportTable {
     }
 
     /// Adds rows.
+    #[must_use]
     pub fn rows(self, rows: impl IntoIterator<Item = Vec<ReportCell>>) -> ReportTable {
         rows.into_iter().fold(self, ReportTable::row)
     }
 
     /// Adds rows of text.
+    #[must_use]
     pub fn text_rows(self, rows: impl IntoIterator<Item = Vec<String>>) -> ReportTable {
         self.rows(rows.into_iter().map(|row| row.into_iter().map(ReportCell::from).collect()))
     }
 
     /// Adds a note.
+    #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> ReportTable {
         self.notes.push(note.into());
         self
     }
 
     /// Replaces the notes with `why` if the table has no rows.
+    #[must_use]
     pub fn or_note(mut self, why: &str) -> ReportTable {
         if self.rows.is_empty() {
             self.notes = vec![why.into()];

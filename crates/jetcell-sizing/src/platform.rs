@@ -29,6 +29,7 @@ macro_rules! coefficients {
 
         impl Platform {
             /// Returns the coefficients with these overrides applied.
+            #[must_use]
             pub fn with(mut self, changes: &PlatformChanges) -> Platform {
                 $(self.$name = changes.$name.unwrap_or(self.$name);)+
                 self

@@ -97,6 +97,7 @@ impl IoCount {
     }
 
     /// Returns the difference between this count and `earlier`, an earlier state of the same count.
+    #[must_use]
     pub fn since(&self, earlier: &IoCount) -> IoCount {
         let mut latencies = self.latencies.clone();
         latencies.subtract(&earlier.latencies).expect("counts only grow");
@@ -152,6 +153,7 @@ impl IoSnapshot {
     }
 
     /// Returns the difference between this snapshot and `earlier`, an earlier snapshot of the same counters.
+    #[must_use]
     pub fn since(&self, earlier: &IoSnapshot) -> IoSnapshot {
         let pairs = self.counts.iter().zip(&earlier.counts);
         let counts = pairs.map(|(now, then)| match (now, then) {

@@ -44,6 +44,7 @@ impl FuzzCampaign {
     }
 
     /// Adds seeds, such as pages of real databases.
+    #[must_use]
     pub fn with_seeds(mut self, more: impl IntoIterator<Item = Vec<u8>>) -> FuzzCampaign {
         self.seeds.extend(more);
         self

@@ -55,6 +55,7 @@ impl LogNames {
 
     /// Returns these names in the format used by the logs among `files`. Uses `form` if `files` contains no logs or
     /// does not determine the format.
+    #[must_use]
     pub fn with_format_of(self, files: &[PathBuf], form: LogNameFormat) -> LogNames {
         let newer = LogNames { form: LogNameFormat { newer_extensions: true, ..form }, ..self.clone() };
         let older = LogNames { form: LogNameFormat { newer_extensions: false, ..form }, ..self };

@@ -68,6 +68,7 @@ impl ColumnDefinition {
     }
 
     /// Adds these flags to the column.
+    #[must_use]
     pub fn with_flags(mut self, flags: ColumnFlags) -> ColumnDefinition {
         self.flags |= flags;
         self
@@ -82,12 +83,14 @@ impl IndexDefinition {
     }
 
     /// Makes the index primary.
+    #[must_use]
     pub fn primary(mut self) -> IndexDefinition {
         (self.primary, self.unique) = (true, true);
         self
     }
 
     /// Makes the index reject duplicate keys.
+    #[must_use]
     pub fn unique(mut self) -> IndexDefinition {
         self.unique = true;
         self

@@ -46,12 +46,14 @@ impl MaintenanceWindow {
     }
 
     /// Returns the window in a time zone that is `minutes` minutes ahead of UTC.
+    #[must_use]
     pub fn with_offset(self, minutes: i32) -> MaintenanceWindow {
         MaintenanceWindow { offset_ms: i64::from(minutes) * MINUTE_MS, ..self }
     }
 
     /// Returns part number `index` of `count` equal, consecutive parts of the window. Tasks or databases that share
     /// the window use one part each.
+    #[must_use]
     pub fn part(self, index: u32, count: u32) -> MaintenanceWindow {
         let count = i64::from(count.max(1));
         let index = i64::from(index).min(count - 1);

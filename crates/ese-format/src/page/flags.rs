@@ -52,6 +52,7 @@ impl PageFlags {
     }
 
     /// Returns the flags with the flush type for the next write.
+    #[must_use]
     pub const fn with_next_flush_type(self) -> PageFlags {
         let next = self.flush_type() as u32 % 3 + 1;
         PageFlags::from_bits_retain(self.bits() & !Self::FLUSH_TYPE.bits() | next << 15)

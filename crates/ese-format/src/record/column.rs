@@ -42,6 +42,7 @@ impl ColumnId {
     const INHERITED: u32 = 1 << 31;
 
     /// Returns the id under which a derived table inherits this column of its template.
+    #[must_use]
     pub const fn inherited(self) -> ColumnId {
         match self.class() {
             ColumnClass::Tagged => ColumnId(self.0 | ColumnId::INHERITED),
@@ -50,6 +51,7 @@ impl ColumnId {
     }
 
     /// Returns the id that the column has in the table that defines it.
+    #[must_use]
     pub const fn own(self) -> ColumnId {
         ColumnId(self.0 & !ColumnId::INHERITED)
     }

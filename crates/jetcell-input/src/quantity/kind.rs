@@ -23,26 +23,31 @@ impl QuantityKind {
     }
 
     /// Accepts a number without a unit, with this factor.
+    #[must_use]
     pub const fn with_bare(self, factor: UnitFactor) -> QuantityKind {
         QuantityKind { bare: Some(factor), ..self }
     }
 
     /// Accepts sums such as `1h30m`.
+    #[must_use]
     pub const fn with_sums(self) -> QuantityKind {
         QuantityKind { is_sum: true, ..self }
     }
 
     /// Refuses zero.
+    #[must_use]
     pub const fn above_zero(self) -> QuantityKind {
         QuantityKind { is_positive: true, ..self }
     }
 
     /// Refuses values above `max`.
+    #[must_use]
     pub const fn with_max(self, max: f64) -> QuantityKind {
         QuantityKind { max, ..self }
     }
 
     /// Replaces the example in error messages.
+    #[must_use]
     pub const fn with_example(self, example: &'static str) -> QuantityKind {
         QuantityKind { example, ..self }
     }

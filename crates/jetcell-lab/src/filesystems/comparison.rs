@@ -170,6 +170,7 @@ pub fn compare<E>(
 
 impl FilesystemComparison {
     /// Converts the differences to [`SignConvention::Change`].
+    #[must_use]
     pub fn with_signs_of_change(mut self) -> FilesystemComparison {
         if self.signs == SignConvention::Better {
             for row in &mut self.rows {

@@ -99,7 +99,7 @@ impl LossSimulation {
             .collect()
     }
 
-    /// Returns the approximate number of events per life.
+    /// Returns the approximate number of events per simulated lifetime.
     pub fn expected_events(&self) -> f64 {
         let laws = &self.laws;
         let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.approximate_mean());

@@ -23,7 +23,7 @@ const BLOCKS_PER_ROUND: u64 = 32;
 /// Maximum number of lives in an estimate.
 pub const MAX_LIVES: u64 = 1_000_000_000;
 
-/// Maximum expected number of events per life. A typical life has about a hundred.
+/// Maximum expected number of events per simulated lifetime. A typical one has about a hundred.
 const MAX_EVENTS: f64 = 1e6;
 
 /// Quantile of the normal distribution for a 95 % interval.

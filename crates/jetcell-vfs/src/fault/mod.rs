@@ -75,6 +75,7 @@ impl InjectedFault {
     }
 
     /// Restricts the fault to paths that contain `part`.
+    #[must_use]
     pub fn on_path(mut self, part: &str) -> InjectedFault {
         self.path = part.to_owned();
         self
@@ -82,30 +83,35 @@ impl InjectedFault {
 
     /// Restricts the fault to this reason. File growth has the reason [`IoReason::DatabaseExtend`]; operations on
     /// names have the reason `Other`.
+    #[must_use]
     pub fn for_reason(mut self, reason: IoReason) -> InjectedFault {
         self.reason = Some(reason);
         self
     }
 
     /// Lets the first `count` matching operations succeed.
+    #[must_use]
     pub fn after_operations(mut self, count: u64) -> InjectedFault {
         self.skip_operations = count;
         self
     }
 
     /// Lets matching operations succeed until they have transferred more than `bytes` in total.
+    #[must_use]
     pub fn after_bytes(mut self, bytes: u64) -> InjectedFault {
         self.skip_bytes = bytes;
         self
     }
 
     /// Sets how many times the fault fires.
+    #[must_use]
     pub fn times(mut self, times: u64) -> InjectedFault {
         self.times = times;
         self
     }
 
     /// Makes the fault fire until [`FaultVfs::clear`] is called.
+    #[must_use]
     pub fn repeating(self) -> InjectedFault {
         self.times(u64::MAX)
     }

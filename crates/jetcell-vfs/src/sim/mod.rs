@@ -60,17 +60,20 @@ impl SimVfs {
 
     /// Returns the disk as it would be after a power failure now: a new, independent disk without open files. `self`
     /// does not change.
+    #[must_use]
     pub fn crash(&self, seed: u64, options: CrashOptions) -> SimVfs {
         self.with_state(crash::crash(&self.state.lock(), seed, options))
     }
 
     /// Returns the disk as it would be if the process were killed now: a new, independent disk. It contains every
     /// completed operation, but none of them has become durable through the kill. `self` does not change.
+    #[must_use]
     pub fn process_kill(&self) -> SimVfs {
         self.clone_disk()
     }
 
     /// Returns a complete copy of the disk without open files and locks, with its power on.
+    #[must_use]
     pub fn clone_disk(&self) -> SimVfs {
         let state = self.state.lock().clone();
         self.with_state(state.restarted())

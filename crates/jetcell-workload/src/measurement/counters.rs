@@ -54,6 +54,7 @@ impl InstanceIo {
     }
 
     /// Returns the I/O since the state `earlier`.
+    #[must_use]
     pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
         InstanceIo {
             database_read: self.database_read.since(&earlier.database_read),

@@ -36,6 +36,7 @@ impl IoTotals {
     }
 
     /// Returns the transfers since the state `earlier`.
+    #[must_use]
     pub fn since(&self, earlier: &IoTotals) -> IoTotals {
         IoTotals {
             operations: self.operations.saturating_sub(earlier.operations),

@@ -114,6 +114,7 @@ impl LatencyHistogram {
     }
 
     /// Returns this histogram minus the operations in `earlier`, which must be an earlier state of it.
+    #[must_use]
     pub fn since(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else { return self.clone() };
         let mut rest = now.clone();

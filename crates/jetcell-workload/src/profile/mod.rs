@@ -100,7 +100,7 @@ pub struct Profile {
     /// Minimum number of database reads and writes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_iops: Option<f64>,
-    /// Whether doubts about the measurement make the run fail.
+    /// Whether the run fails if its measurement is questionable.
     #[serde(default)]
     pub strict: bool,
     /// Tolerated shortfall from the target, as a fraction.

@@ -88,6 +88,7 @@ macro_rules! options {
 
         impl $set {
             /// Merges two layers. Options that are not set in `self` are taken from `base`.
+            #[must_use]
             pub fn over(self, base: $set) -> $set {
                 $set {
                     $($list: if self.$list.is_empty() { base.$list } else { self.$list },)*

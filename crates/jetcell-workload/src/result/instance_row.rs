@@ -124,6 +124,7 @@ impl InstanceRow {
     }
 
     /// Returns the row with these rates.
+    #[must_use]
     pub fn with_rates(
         mut self,
         reads: IoRates,

@@ -153,6 +153,7 @@ impl ReplicationSideIo {
     }
 
     /// Returns the sum of two sides.
+    #[must_use]
     pub fn plus(self, other: ReplicationSideIo) -> ReplicationSideIo {
         ReplicationSideIo {
             database_reads: self.database_reads + other.database_reads,
@@ -165,6 +166,7 @@ impl ReplicationSideIo {
     }
 
     /// Returns the I/O since an earlier state.
+    #[must_use]
     pub fn since(self, earlier: ReplicationSideIo) -> ReplicationSideIo {
         ReplicationSideIo {
             database_reads: self.database_reads.saturating_sub(earlier.database_reads),
