@@ -67,7 +67,7 @@ impl ReplicationStepReport {
 /// An event while a copy follows its active side.
 #[derive(Clone, Copy, Debug)]
 pub enum FollowEvent<'e> {
-    /// The copy waits for a reason that the previous step did not have.
+    /// The copy is waiting. Reported once for each new reason.
     Waiting(&'e CopyError),
     /// A step has completed.
     Step {

@@ -67,7 +67,7 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 }
 
 impl ArrayVolumes {
-    /// Starts the arrays. Each directory is that of an array, or its name followed by the name of a LUN. Members that
+    /// Starts the arrays. Each argument is the directory of an array, or `DIRECTORY/LUN`. Members that
     /// need a rebuild, now or later, are rebuilt while the load runs. The environment is opened only if there is an
     /// array.
     ///

@@ -50,7 +50,7 @@ pub struct ReplayedGenerations {
     pub last: u32,
 }
 
-/// Numbers of pages that a recovery read, changed and wrote.
+/// Counts of the pages that a recovery read, changed and wrote.
 #[derive(Debug, Default, Serialize)]
 pub struct ReplayedPages {
     /// Number of pages read.

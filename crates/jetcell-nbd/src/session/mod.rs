@@ -115,7 +115,7 @@ impl<'data> OptionFields<'data> {
         self.take().map(u32::from_be_bytes)
     }
 
-    /// Reads a length, and then text of this length.
+    /// Reads a length-prefixed string.
     fn name(&mut self) -> Option<&'data str> {
         let length = usize::try_from(self.u32()?).ok()?;
         if length > MAX_NAME || length > self.0.len() {

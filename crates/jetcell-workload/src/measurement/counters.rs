@@ -7,7 +7,7 @@ use crate::measurement::io::IoTotals;
 /// State of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// Bytes of the cache that contain pages.
+    /// Bytes of the cache that are occupied by pages.
     pub used_bytes: u64,
     /// Maximum size of the cache in bytes.
     pub limit_bytes: u64,

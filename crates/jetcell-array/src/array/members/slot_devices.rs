@@ -53,7 +53,7 @@ impl MemberSet {
     pub fn handle_write_result(&mut self, device: usize, result: Result<()>) -> Result<()> {
         match result {
             Ok(()) => Ok(()),
-            // The power of the whole machine failed, not this member.
+            // The whole machine lost power; the member itself did not fail.
             Err(ArrayError::Io { path, source, .. }) if is_power_off(&source) => {
                 self.failed.push(path);
                 self.mode = ArrayMode::Stopped;

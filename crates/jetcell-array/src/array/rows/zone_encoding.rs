@@ -56,7 +56,7 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Returns true if these are all rows of their zone.
+/// Returns true if `rows` covers a whole zone.
 pub(crate) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }

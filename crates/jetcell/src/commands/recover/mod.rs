@@ -63,7 +63,7 @@ pub struct RecoverArgs {
     /// Do not roll back unfinished transactions: the databases stay dirty, and more logs can be replayed
     #[arg(long)]
     keep_dirty: bool,
-    /// Accept missing or damaged logs, if the databases are consistent without them, and missing databases
+    /// Accept missing databases, and missing or damaged logs if the databases are consistent without them
     #[arg(long)]
     allow_loss: bool,
     /// Only show what would be replayed, and which logs are missing. The command fails where the recovery would fail,
