@@ -60,7 +60,7 @@ pub use crate::log_end::ClosedLogId;
 pub use crate::log_history::{HistoryRelation, LogHistory};
 pub use crate::log_replayer::ReplayOptions;
 pub use crate::log_source::{AvailableLogs, LogSource};
-pub use crate::page_checks::{CHECKS_FILE, DatabasePageChecks, Divergence, PageChecks};
+pub use crate::page_checks::{CHECKS_FILE, DatabasePageChecks, Divergence, ListedDifference, PageChecks};
 pub use crate::registered_copy::RegisteredCopy;
 pub use crate::replay_pause::{ReplayPause, pause_replay};
 pub use crate::replicator::{FollowEvent, ReplicationStepReport, Replicator};

@@ -9,7 +9,8 @@ use ese_engine::{ComparisonResult, DivergenceKind, PageComparison};
 use ese_format::{PageNumber, Signature};
 use jetcell_backup::text_file;
 use jetcell_vfs::Vfs;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::compared_page_runs::ComparedPageRuns;
 use crate::error::Result;
@@ -49,8 +50,8 @@ pub struct DatabasePageChecks {
 pub struct Divergence {
     /// Page number.
     pub page: u32,
-    /// Kind of difference, as one word.
-    pub kind: String,
+    /// Kind of difference.
+    pub kind: ListedDifference,
     /// Description of the difference.
     pub what: String,
     /// Generation that contains the comparison record.
@@ -59,6 +60,42 @@ pub struct Divergence {
     pub active_is_behind: bool,
     /// True if the page can be repaired because one side is known to be correct.
     pub repairable: bool,
+}
+
+/// Kind of a listed difference. Serialized as [`DivergenceKind::name`], or as `copy_unreadable`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedDifference {
+    /// The two sides' versions of the page differ.
+    Differs(DivergenceKind),
+    /// The copy's page could not be read, so it was not compared.
+    CopyUnreadable,
+}
+
+impl ListedDifference {
+    /// Returns the name in `checks.json` and in JSON output.
+    pub fn name(self) -> &'static str {
+        match self {
+            ListedDifference::Differs(kind) => kind.name(),
+            ListedDifference::CopyUnreadable => "copy_unreadable",
+        }
+    }
+}
+
+impl Serialize for ListedDifference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ListedDifference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<ListedDifference, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let differs = DivergenceKind::ALL.into_iter().map(ListedDifference::Differs);
+        differs
+            .chain([ListedDifference::CopyUnreadable])
+            .find(|known| known.name() == name)
+            .ok_or_else(|| D::Error::custom("unknown kind of difference"))
+    }
 }
 
 impl PageChecks {
@@ -106,7 +143,7 @@ impl PageChecks {
             }
             ComparisonResult::Differs(kind) => Divergence {
                 page,
-                kind: kind.name().to_string(),
+                kind: ListedDifference::Differs(*kind),
                 what: kind.meaning().to_string(),
                 generation,
                 active_is_behind: kind.active_is_behind(),
@@ -114,7 +151,7 @@ impl PageChecks {
             },
             ComparisonResult::Unreadable(what) => Divergence {
                 page,
-                kind: "copy_unreadable".to_string(),
+                kind: ListedDifference::CopyUnreadable,
                 what: what.clone(),
                 generation,
                 active_is_behind: false,
@@ -142,3 +179,7 @@ impl PageChecks {
         repaired.clone().any(|(known, at)| *known == page && *at >= since_unix_ms)
     }
 }
+
+#[cfg(test)]
+#[path = "page_checks_tests.rs"]
+mod tests;

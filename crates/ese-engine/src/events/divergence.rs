@@ -39,6 +39,16 @@ pub enum DivergenceKind {
 }
 
 impl DivergenceKind {
+    /// All kinds, in the order of ESE's event numbers.
+    pub const ALL: [DivergenceKind; 6] = [
+        DivergenceKind::ActiveBehind,
+        DivergenceKind::CopyBehind,
+        DivergenceKind::Content,
+        DivergenceKind::CopyEmpty,
+        DivergenceKind::ActiveEmpty,
+        DivergenceKind::CopyTooShort,
+    ];
+
     /// Returns a name for use by programs.
     pub fn name(self) -> &'static str {
         match self {

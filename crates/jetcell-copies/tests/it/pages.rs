@@ -180,7 +180,7 @@ fn a_lost_copy_write_is_reported_and_repaired_under_load() {
     while !copy.step().unwrap().is_idle() {}
     assert_eq!(heard.pages(), [(539, page)]);
     let found = checks(&disk).divergences;
-    assert_eq!((found.len(), found[0].page, &*found[0].kind), (1, page, "copy_behind"));
+    assert_eq!((found.len(), found[0].page, found[0].kind.name()), (1, page, "copy_behind"));
     site.insert(650..800);
     work(&disk, &site, &mut copy);
     assert_eq!(heard.pages(), [(911, page)]);
