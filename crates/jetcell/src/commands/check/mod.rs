@@ -16,7 +16,7 @@ use jetcell_host::cancelled_by_signals;
 use jetcell_input::OptionValueError;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_input::quantity::{ByteRate, QuantityKind, TimeSpan};
-use jetcell_vfs::{RealOptions, files_below};
+use jetcell_vfs::{RealOptions, files_below, parent_directory};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
@@ -94,6 +94,7 @@ impl CheckArgs {
     pub fn run(self) -> CommandResult {
         let (mut paths, skipped) = expand(&self.paths)?;
         let found = backups::backup_directories(&paths);
+        let sets = backups::CheckedSets::read(&paths, &found)?;
         let part = self.subset.is_some() || self.unverified;
         if part && self.structure {
             return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
@@ -111,17 +112,17 @@ impl CheckArgs {
             json: self.json,
             cancel: cancel.clone(),
         };
-        let mut worst = CommandOutcome::Good;
+        let mut worst = sets.print(self.json)?;
         for directory in &found {
             worst = worse_outcome(worst, backups::check(directory, &options)?);
         }
         // Pages whose checksums match the manifest were already verified when they were backed up.
         paths.retain(|path| {
             let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
-            let is_set_list = !found.is_empty() && path.ends_with("streams.json");
+            let is_set_list = path.ends_with(backups::SET_LIST) && sets.contains(parent_directory(path));
             !is_set_list && (!in_backup || (self.structure && !backups::is_metadata_file(path)))
         });
-        if paths.is_empty() && !found.is_empty() {
+        if paths.is_empty() && !(found.is_empty() && sets.is_empty()) {
             return Ok(worst);
         }
         if self.start_page > 1 && (paths.len() != 1 || self.structure) {
@@ -165,8 +166,11 @@ impl CheckArgs {
             recognised |= report.format != EseFileKind::Unknown;
             output.report_file(report);
         });
-        let nothing =
-            !recognised && found.is_empty() && worst == CommandOutcome::Good && !cancel.is_cancelled();
+        let nothing = !recognised
+            && found.is_empty()
+            && sets.is_empty()
+            && worst == CommandOutcome::Good
+            && !cancel.is_cancelled();
         if nothing && skipped.is_empty() {
             return Err(nothing_to_check(paths.len()));
         }

@@ -1,0 +1,49 @@
+//! Tests that a command fails if its input is missing, empty or incomplete.
+
+use std::fs;
+
+use crate::cell::CellDirectory;
+use crate::copies::{grow, run};
+
+/// Runs the command, checks its exit code, and returns everything that it printed.
+#[track_caller]
+fn all_output(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
+    let output = cell.program(words).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    text
+}
+
+#[test]
+fn a_check_of_a_set_names_missing_backups() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("a"), 0..20);
+    grow(&cell.path("b"), 0..20);
+    run(&cell, 0, &["backup", "--from", "a", "--from", "b", "--to", "sets/full"]);
+    run(&cell, 0, &["check", "sets"]);
+    // The directory exists, but the backup in it does not.
+    fs::remove_dir_all(cell.path("sets/full/b")).unwrap();
+    cell.make_dir("sets/full/b");
+    assert!(run(&cell, 1, &["check", "sets"]).contains("error: sets/full/b: the set does not contain"));
+    fs::remove_dir(cell.path("sets/full/b")).unwrap();
+    for words in
+        [&["check", "sets/full"][..], &["check", "--structure", "sets"], &["check", "--unverified", "sets"]]
+    {
+        let text = run(&cell, 1, words);
+        assert!(text.contains("error: sets/full/b: the set does not contain"), "{words:?}: {text}");
+    }
+    let lines = run(&cell, 1, &["check", "--json", "sets/full"]);
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let set = lines.iter().find(|line| line["type"] == "set").unwrap();
+    assert_eq!(set["missing"], serde_json::json!(["sets/full/b"]), "{set}");
+    // A set without backups is not a directory of other files.
+    fs::rename(cell.path("sets/full/a"), cell.path("a-backup")).unwrap();
+    assert_eq!(run(&cell, 1, &["check", "sets"]).matches("the set does not contain").count(), 2);
+    // A damaged list is reported. The list of a different program is not.
+    fs::rename(cell.path("a-backup"), cell.path("sets/full/a")).unwrap();
+    cell.write("sets/full/streams.json", "{}");
+    assert!(all_output(&cell, 2, &["check", "sets"]).contains("sets/full/streams.json"));
+    fs::rename(cell.path("sets/full/streams.json"), cell.path("a/streams.json")).unwrap();
+    run(&cell, 0, &["check", "a"]);
+}
