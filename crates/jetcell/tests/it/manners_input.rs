@@ -47,3 +47,48 @@ fn a_check_of_a_set_names_missing_backups() {
     fs::rename(cell.path("sets/full/streams.json"), cell.path("a/streams.json")).unwrap();
     run(&cell, 0, &["check", "a"]);
 }
+
+/// Returns the words of each command that works on the directories of an instance. One of them is `other`.
+fn commands_with(other: &str) -> Vec<Vec<&str>> {
+    [
+        &["backup", "--from", "a", "--from", other, "--to", "new"][..],
+        &["backup", "--from", other, "--to", "new"],
+        &["backup", "--from", other, "--to", "new", "--json"],
+        &["maintain", other],
+        &["maintain", "a", other],
+        &["recover", other, "--into", "new"],
+        &["recover", "--in-place", "a", other],
+        &["recover", "--dry-run", "a", other],
+        &["replicate", "--from", other, "--to", "new", "--once"],
+        &["replicate", "--from", "a", "--from", other, "--to", "new", "--once"],
+        &["reseed", "--from", other, "--to", "copy"],
+        &["reseed", "--from", other, "--to", "copy", "--incremental", "--dry-run"],
+        &["reseed", "--from", "a", "--from", other, "--to", "copy"],
+    ]
+    .map(<[&str]>::to_vec)
+    .to_vec()
+}
+
+#[test]
+fn an_instance_without_files_is_refused() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("a"), 0..20);
+    run(&cell, 0, &["replicate", "--from", "a", "--to", "copy", "--once"]);
+    cell.make_dir("empty");
+    cell.make_dir("notes/below");
+    cell.write("notes/readme.txt", "nothing that a command can work on");
+    cell.write("notes/nothing", "");
+    for other in ["empty", "notes"] {
+        for words in commands_with(other) {
+            let text = cell.program_refused(&words);
+            assert!(text.starts_with("nothing found at ") && text.contains(other), "{words:?}: {text}");
+            assert!(text.contains("; specify the directory of an instance"), "{words:?}: {text}");
+        }
+    }
+    cell.make_dir("foreign");
+    cell.write("foreign/w.db", [&b"SQLite format 3\0\x10"[..], &[0; 8192]].concat());
+    for words in commands_with("foreign") {
+        let text = cell.program_refused(&words);
+        assert!(text.contains("foreign/w.db: the file is not an ESE"), "{words:?}: {text}");
+    }
+}

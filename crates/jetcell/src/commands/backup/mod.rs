@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{
     BackupError, BackupList, BackupOptions, BackupResult, BackupType, StreamBackup, back_up_stopped,
@@ -148,6 +149,7 @@ impl BackupArgs {
         }
         let copy = self.pause(&vfs)?;
         let mut files = files_at(&self.from)?;
+        RecoverySet::require_ese_files(&vfs, &self.from, &files)?;
         let existed = to.exists();
         let snapshot = self.snapshot.snapshot()?;
         let streams = match &copy {
