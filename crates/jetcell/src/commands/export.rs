@@ -181,6 +181,7 @@ impl ExportArgs {
                     .advise("export one file at a time, or add --timeline"));
             }
         };
+        self.unpack.require_one_file(self.files.len() == 1)?;
         let times = times(self.since, self.before, self.time_column)?;
         let selection = Selection { tables: self.table, columns: self.column, times };
         let tables = if self.timeline { 1 } else { selection.tables.len() };

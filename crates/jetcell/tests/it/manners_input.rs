@@ -92,3 +92,14 @@ fn an_instance_without_files_is_refused() {
         assert!(text.contains("foreign/w.db: the file is not an ESE"), "{words:?}: {text}");
     }
 }
+
+#[test]
+fn an_offset_applies_to_a_single_database() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("a"), 0..20);
+    let files = ["a/data.edb", "a/data.edb"];
+    let export = ["export", "--timeline", "--offset", "0", "--format", "csv", "--output", "out.csv"];
+    let text = cell.program_refused(&[&export[..], &files].concat());
+    assert!(text.contains("--offset names the start of a single database"), "{text}");
+    run(&cell, 0, &[&export[..], &files[..1]].concat());
+}

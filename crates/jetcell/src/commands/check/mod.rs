@@ -133,10 +133,7 @@ impl CheckArgs {
             return Err(CommandError::new("the directories contain no files")
                 .advise("specify files, or directories that contain files at any depth"));
         }
-        if self.unpack.has_range() && (paths.len() != 1 || self.paths != paths) {
-            return Err(CommandError::new("--offset names the start of a single database")
-                .advise("specify only the path of its file"));
-        }
+        self.unpack.require_one_file(paths.len() == 1 && self.paths == paths)?;
         check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack).context("cannot read files")?;
         let output: Arc<dyn CheckOutput> = if self.json {
