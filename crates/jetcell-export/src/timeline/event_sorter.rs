@@ -18,7 +18,7 @@ const MAX_RUNS: usize = 64;
 /// Maximum length of a text in a run. Longer texts are not written.
 const MAX_TEXT: u32 = 1 << 24;
 
-/// A time in a row.
+/// One line of the time line: a time that a row of a table contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TimelineEvent {
     /// Time in units of 100 nanoseconds since 1970-01-01.

@@ -214,12 +214,15 @@ impl EventCollector<'_> {
             if rows.is_multiple_of(1024) {
                 progress(&shown.name, rows);
             }
+            let mut texts = None;
             for event in columns.events(&shown, &row, implausible_times) {
                 let in_range = condition
                     .as_ref()
                     .is_none_or(|condition| condition.accepts_time(event.column, event.ticks));
                 if in_range {
-                    let (key, what) = event.texts(&shown, &row);
+                    // All events of a row have the same texts.
+                    let texts = texts.get_or_insert_with(|| columns.texts(&shown, &row));
+                    let (key, what) = (texts.key.clone(), event.what(&shown, texts));
                     let (ticks, time, deleted) = (event.ticks, event.time, row.deleted);
                     sorter.add(TimelineEvent { ticks, time, deleted, table, key, what })?;
                 }
@@ -227,7 +230,7 @@ impl EventCollector<'_> {
             Ok(ControlFlow::Continue(()))
         };
         while cursor.read(source, &mut reading, issues, &mut visit)? != PortionEnd::End {}
-        note_other_rows(issues, cursor.hidden_deleted_rows(), 0, false);
+        note_other_rows(issues, cursor.hidden_deleted_rows(), 0, reading.additional);
         Ok(())
     }
 }
