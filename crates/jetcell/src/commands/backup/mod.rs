@@ -57,7 +57,9 @@ Examples:
       verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
-Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
+Exit code: 0 complete, 1 complete except for databases with bad pages, 2 not completed. With --age: 1 there is no good backup, or the
+last one is older than --max-age. prove: 0 proved, 1 the backup is bad, there is none, or one that may be newer cannot be read, 2 the
+proof could not be completed.";
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]

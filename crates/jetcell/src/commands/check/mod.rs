@@ -49,7 +49,7 @@ pub struct CheckArgs {
     /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
     subset: Option<VerificationSubset>,
-    /// Verify only those parts of backups that have never been verified
+    /// Verify only those parts of backups that were never verified, or that were bad when they were last verified
     #[arg(long, alias = "new")]
     unverified: bool,
     /// Check files that are in use, although their pages change while they are read
@@ -83,7 +83,7 @@ Examples:
   jetcell check /backup/sunday
       a backup: all bytes, against the checksums in its manifest
   jetcell check --subset 2/7 /backup/sunday
-      one seventh of it; --unverified: parts that were never verified
+      one seventh of it; --unverified: parts that were never found good
   jetcell check --start-page 81920 priv1.edb
       continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
