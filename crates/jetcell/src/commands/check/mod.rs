@@ -16,7 +16,7 @@ use jetcell_host::cancelled_by_signals;
 use jetcell_input::OptionValueError;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_input::quantity::{ByteRate, QuantityKind, TimeSpan};
-use jetcell_vfs::{RealOptions, files_below, parent_directory};
+use jetcell_vfs::{RealOptions, SkippedPath, files_below, parent_directory};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
@@ -87,12 +87,12 @@ Examples:
   jetcell check --start-page 81920 priv1.edb
       continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
-Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
+Exit code: 0 no findings, 1 findings, or a link that leads nowhere or to a directory that is not checked, 2 a file could not be checked.";
 
 impl CheckArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let (mut paths, skipped) = expand(&self.paths)?;
+        let CheckedPaths { files: mut paths, skipped, skipped_outcome } = CheckedPaths::find(&self.paths)?;
         let found = backups::backup_directories(&paths);
         let sets = backups::CheckedSets::read(&paths, &found)?;
         let part = self.subset.is_some() || self.unverified;
@@ -123,13 +123,19 @@ impl CheckArgs {
             !is_set_list && (!in_backup || (self.structure && !backups::is_metadata_file(path)))
         });
         if paths.is_empty() && !(found.is_empty() && sets.is_empty()) {
-            return Ok(worst);
+            for error in &skipped {
+                error.print();
+            }
+            return Ok(worse_outcome(worst, skipped_outcome));
         }
         if self.start_page > 1 && (paths.len() != 1 || self.structure) {
             return Err(CommandError::new("--start-page continues the check of a single database")
                 .advise("specify only its path, and omit --structure"));
         }
         if paths.is_empty() {
+            for error in &skipped {
+                error.print();
+            }
             return Err(CommandError::new("the directories contain no files")
                 .advise("specify files, or directories that contain files at any depth"));
         }
@@ -180,10 +186,7 @@ impl CheckArgs {
                 _ => Err(CommandError::new("stopped before all files were checked")),
             };
         }
-        if !skipped.is_empty() {
-            worst = CommandOutcome::CouldNotRun;
-        }
-        Ok(worst)
+        Ok(worse_outcome(worst, skipped_outcome))
     }
 
     /// Returns the limit on the disk load.
@@ -242,21 +245,66 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Returns the files to check, and the errors of directories that could not be read.
-fn expand(paths: &[PathBuf]) -> CommandResult<(Vec<PathBuf>, Vec<CommandError>)> {
-    let (mut files, mut skipped) = (Vec::new(), Vec::new());
-    for path in paths {
-        let kind = std::fs::metadata(path).context(path.display())?;
-        if kind.is_dir() {
-            files.extend(files_below(path, &mut |directory, error| {
-                skipped.push(CommandError::from(error).context(directory.display()));
-            }));
-        } else {
-            files.push(path.clone());
+/// Files to check, and what is left out.
+struct CheckedPaths {
+    files: Vec<PathBuf>,
+    /// What is left out, with the reasons.
+    skipped: Vec<CommandError>,
+    /// The worst outcome of what is left out.
+    skipped_outcome: CommandOutcome,
+}
+
+impl CheckedPaths {
+    /// Finds the files at the paths that the user named.
+    fn find(paths: &[PathBuf]) -> CommandResult<CheckedPaths> {
+        let mut found =
+            CheckedPaths { files: Vec::new(), skipped: Vec::new(), skipped_outcome: CommandOutcome::Good };
+        let named: Vec<PathBuf> = paths.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        let is_named = |link: &Path| {
+            std::fs::canonicalize(link)
+                .is_ok_and(|target| named.iter().any(|named| target.starts_with(named)))
+        };
+        for path in paths {
+            let kind = std::fs::metadata(path).context(path.display())?;
+            if !kind.is_dir() {
+                found.files.push(path.clone());
+                continue;
+            }
+            let files = files_below(path, &mut |skipped| match skipped {
+                SkippedPath::LinkToDirectory(link) if is_named(&link) => {}
+                skipped => found.skip(skipped),
+            });
+            found.files.extend(files);
         }
+        found.files.dedup();
+        Ok(found)
     }
-    files.dedup();
-    Ok((files, skipped))
+
+    fn skip(&mut self, skipped: SkippedPath) {
+        let (error, outcome) = match skipped {
+            SkippedPath::Unreadable(path, error) => {
+                (CommandError::from(error).context(path.display()), CommandOutcome::CouldNotRun)
+            }
+            SkippedPath::DanglingLink(path) => (
+                CommandError::new("the target of the link does not exist").context(path.display()),
+                CommandOutcome::Findings,
+            ),
+            SkippedPath::LinkToDirectory(path) => (
+                CommandError::new("links to directories are not followed")
+                    .context(path.display())
+                    .advise("also specify the link itself"),
+                CommandOutcome::Findings,
+            ),
+            SkippedPath::Unfinished(path) => (
+                CommandError::new("not checked, because its name marks it as unfinished")
+                    .context(path.display()),
+                CommandOutcome::Good,
+            ),
+            _ => return,
+        };
+        self.skipped.push(error.with_outcome(outcome));
+        self.skipped_outcome = worse_outcome(self.skipped_outcome, outcome);
+    }
 }
 
 /// Rate of a throttle. A number without a unit could be a pause or a rate.
