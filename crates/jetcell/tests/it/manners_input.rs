@@ -1,16 +1,22 @@
 //! Tests that a command fails if its input is missing, empty or incomplete.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::cell::CellDirectory;
 use crate::copies::{grow, run};
 
+/// Runs the command, and returns its exit code and everything that it printed.
+fn all_output_of(cell: &CellDirectory, words: &[&str]) -> (Option<i32>, String) {
+    let output = cell.program(words).output().unwrap();
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
 /// Runs the command, checks its exit code, and returns everything that it printed.
 #[track_caller]
 fn all_output(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
-    let output = cell.program(words).output().unwrap();
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    let (found, text) = all_output_of(cell, words);
+    assert_eq!(found, Some(code), "{words:?}: {text}");
     text
 }
 
@@ -102,4 +108,81 @@ fn an_offset_applies_to_a_single_database() {
     let text = cell.program_refused(&[&export[..], &files].concat());
     assert!(text.contains("--offset names the start of a single database"), "{text}");
     run(&cell, 0, &[&export[..], &files[..1]].concat());
+}
+
+#[test]
+fn links_that_lead_nowhere_are_reported() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("a"), 0..20);
+    run(&cell, 0, &["replicate", "--from", "a", "--to", "copy", "--once"]);
+    let link = |target: &str, name: &str| symlink(target, cell.path(name)).unwrap();
+    cell.make_dir("whole");
+    fs::copy(cell.path("a/data.edb"), cell.path("whole/data.edb")).unwrap();
+    link("data.edb", "whole/same.edb");
+    link(".", "whole/loop");
+    run(&cell, 0, &["check", "whole"]);
+    // A link to a directory outside may form a loop, so it is followed only if it is named.
+    link("../a", "whole/elsewhere");
+    let text = all_output(&cell, 1, &["check", "whole"]);
+    assert!(text.contains("whole/elsewhere: links to directories are not followed"), "{text}");
+    run(&cell, 0, &["check", "whole", "a"]);
+    run(&cell, 0, &["check", "whole", "whole/elsewhere"]);
+    link("nowhere.edb", "a/gone.edb");
+    let what = "a/gone.edb: the target of the link does not exist";
+    for words in [&["check", "a"][..], &["check", "--json", "a"], &["check", "whole", "a"]] {
+        let text = all_output(&cell, 1, words);
+        assert!(text.contains(what), "{words:?}: {text}");
+    }
+    run(&cell, 0, &["backup", "--from", "whole", "--to", "backup"]);
+    link("nowhere.edb", "backup/gone.edb");
+    let text = all_output(&cell, 1, &["check", "backup"]);
+    assert!(text.contains("backup/gone.edb: the target of the link does not exist"), "{text}");
+    for words in commands_with("a") {
+        let output = cell.program(&words).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(what), "{words:?}: {text}");
+    }
+    assert!(!cell.path("new").exists());
+}
+
+#[test]
+fn an_input_without_entries_is_refused() {
+    let cell = CellDirectory::new();
+    cell.write("empty.toml", "");
+    cell.write("comments.toml", "# [[disk]]\n");
+    cell.write("no-disks.toml", "disk = []\n");
+    cell.write("site.toml", run(&cell, 0, &["size", "--example"]));
+    for (words, expected) in [
+        (&["test", "performance", "--dir", "load", "--config", "empty.toml"][..], "nothing found"),
+        (&["test", "backup", "--dir", "load", "--config", "comments.toml"], "nothing found"),
+        (&["raid", "reliability", "--config", "empty.toml"], "nothing found"),
+        (&["raid", "reliability", "--config", "comments.toml"], "nothing found"),
+        (&["raid", "simulate", "--config", "empty.toml"], "missing key 'seed'"),
+        (&["size", "--config", "empty.toml"], "missing key 'platform'"),
+        (&["size", "--config", "site.toml", "--disks", "empty.toml"], "nothing found"),
+        (&["size", "--config", "site.toml", "--disks", "no-disks.toml"], "at least one [[disk]] section"),
+        (&["fleet", "run", "--config", "empty.toml"], "missing key 'name'"),
+        (&["power", "energy", "empty.toml", "--scope", "server"], "does not have a column"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+    cell.write("full.edb", [1; 8192]);
+    cell.write("empty.edb", "");
+    cell.make_dir("nothing");
+    if all_output_of(&cell, &["disk", "fragmentation", "full.edb", "empty.edb"]).0 == Some(0) {
+        for path in ["empty.edb", "nothing"] {
+            let text = cell.program_refused(&["disk", "fragmentation", path]);
+            assert!(text.contains(path) && text.contains("; specify "), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_durability_test_that_records_nothing_fails() {
+    let cell = CellDirectory::new();
+    let words =
+        ["test", "durability", "tested", "--witness", "journal", "--level", "process", "--duration", "1ms"];
+    let text = all_output(&cell, 2, &words);
+    assert!(text.contains("tested: nothing was acknowledged; let the writer run longer"), "{text}");
 }
