@@ -127,10 +127,10 @@ impl EventColumns {
                 .zip(row.cells.get(*position))
                 .map(|(column, cell)| cell_text(column, cell))
         };
-        let key = if key.is_empty() {
-            format!("page {} row {}", row.page, row.index)
-        } else {
-            key.iter().filter_map(text).collect::<Vec<_>>().join(",")
+        let key = match row.carved {
+            _ if !key.is_empty() => key.iter().filter_map(text).collect::<Vec<_>>().join(","),
+            Some(from) => format!("page {} byte {}", row.page, from.offset),
+            None => format!("page {} row {}", row.page, row.index),
         };
         let texts = descriptions.iter().filter_map(text).filter(|text| !text.is_empty());
         RowTexts { key, description: texts.collect::<Vec<_>>().join(", ") }

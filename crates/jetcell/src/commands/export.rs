@@ -93,7 +93,7 @@ pub struct ExportArgs {
     #[arg(long)]
     omit_nulls: bool,
     /// Export one table with all times of all rows, sorted: time, source, table, key, and what happened
-    #[arg(long, conflicts_with_all = ["column", "carve", "include_damaged"])]
+    #[arg(long, conflicts_with_all = ["column", "include_damaged"])]
     timeline: bool,
     /// Replace existing files
     #[arg(long)]
