@@ -115,6 +115,7 @@ fn links_that_lead_nowhere_are_reported() {
     let cell = CellDirectory::new();
     grow(&cell.path("a"), 0..20);
     run(&cell, 0, &["replicate", "--from", "a", "--to", "copy", "--once"]);
+    run(&cell, 0, &["backup", "--from", "a", "--to", "backup"]);
     let link = |target: &str, name: &str| symlink(target, cell.path(name)).unwrap();
     cell.make_dir("whole");
     fs::copy(cell.path("a/data.edb"), cell.path("whole/data.edb")).unwrap();
@@ -133,7 +134,6 @@ fn links_that_lead_nowhere_are_reported() {
         let text = all_output(&cell, 1, words);
         assert!(text.contains(what), "{words:?}: {text}");
     }
-    run(&cell, 0, &["backup", "--from", "whole", "--to", "backup"]);
     link("nowhere.edb", "backup/gone.edb");
     let text = all_output(&cell, 1, &["check", "backup"]);
     assert!(text.contains("backup/gone.edb: the target of the link does not exist"), "{text}");
