@@ -315,14 +315,20 @@ fn a_timeline_of_two_unknown_databases_is_sorted_and_counts_other_times() {
     assert_eq!(stdout.lines().collect::<Vec<_>>(), [header, between]);
 }
 
-/// Flags the first rows of the table `t` as deleted.
-fn flag_deleted(path: &Path, rows: usize) {
-    let mut database = EditableDatabase::new(fs::read(path).unwrap());
+/// Returns the leaf with the row whose text is `early`.
+fn early_leaf(database: &EditableDatabase) -> PageNumber {
     let text: Vec<u8> = "early".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let leaves = database.find(|page| {
         page.is_leaf() && page.nodes().any(|node| node.data.windows(text.len()).any(|part| part == text))
     });
-    database.edit(leaves[0], |mut leaf| {
+    leaves[0]
+}
+
+/// Flags the first rows of the table `t` as deleted.
+fn flag_deleted(path: &Path, rows: usize) {
+    let mut database = EditableDatabase::new(fs::read(path).unwrap());
+    let leaf = early_leaf(&database);
+    database.edit(leaf, |mut leaf| {
         (0..rows).for_each(|index| leaf.set_node_flags(index, NodeFlags::DELETED));
     });
     fs::write(path, &database.bytes).unwrap();
@@ -346,4 +352,23 @@ fn hidden_deleted_rows_outside_the_selected_times_are_not_counted() {
             None => assert!(!notes.contains("flagged deleted"), "{more:?}: {notes}"),
         }
     }
+}
+
+#[test]
+fn a_timeline_marks_carved_rows() {
+    let cell = CellDirectory::new();
+    dated(&cell.path("a"), &[(1, 45_000.5, "late"), (2, 36_585.0, "early")]);
+    let path = cell.path("a/data.edb");
+    let mut database = EditableDatabase::new(fs::read(&path).unwrap());
+    let leaf = early_leaf(&database);
+    database.edit(leaf, |mut page| page.delete_node(1));
+    fs::write(&path, &database.bytes).unwrap();
+    let words = ["export", "a/data.edb", "--timeline", "--format", "csv", "--output", "-"];
+    let text = run(&cell, 0, &[&words[..], &["--carve"]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "time,source,table,key,what,_carved_page,_carved_offset,_confidence");
+    let carved = format!("2000-02-29T00:00:00,a/data.edb,t,2,When: early,{leaf},");
+    assert!(lines[1].starts_with(&carved) && lines.len() == 3, "{text}");
+    assert_eq!(lines[2], "2023-03-15T12:00:00,a/data.edb,t,1,When: late,,,");
+    assert_eq!(run(&cell, 0, &words).lines().count(), 2);
 }
