@@ -13,7 +13,7 @@
 //! Invariants: the checksum covers the whole page. `encode(decode(x)) == x` for every valid page, including unknown
 //! trailing bytes. The engine decides which actions a state allows.
 
-use crate::checksum::header_checksum;
+use crate::checksum::{header_checksum, u32_at};
 use crate::declare::{layout, layout_enum};
 use crate::fields::{self, Fields};
 use crate::layout::{BinaryLayout, Input, LayoutError};
@@ -335,8 +335,7 @@ pub enum HeaderCopies {
 }
 
 fn word(page: &[u8], at: usize) -> u32 {
-    let bytes = at.checked_add(4).and_then(|end| page.get(at..end));
-    bytes.and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    u32_at(page, at).unwrap_or(0)
 }
 
 impl DatabaseHeader {

@@ -16,7 +16,3 @@ pub(crate) fn read_start(source: &DumpSource, wanted: EseFileKind) -> Result<Vec
         }
     }
 }
-
-pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
-}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
-use ese_format::checksum::header_checksum;
+use ese_format::checksum::{header_checksum, u32_at};
 use ese_format::fields::Fields;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader};
 use ese_format::header::{DatabaseHeader, NEWEST_DATABASE_UPDATE};
@@ -12,7 +12,6 @@ use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use crate::format::read_u32;
 use crate::output::{DumpOutput, DumpProblem};
 use crate::values::NamedValues;
 use crate::{DumpSource, DumpedValue, EseFileKind, FileContent, Result, UnusableReason};
@@ -103,7 +102,7 @@ fn header_layout(format: EseFileKind, start: &[u8]) -> Option<HeaderLayout> {
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);
-    let stored = read_u32(start, PAGE_SIZE_OFFSET).and_then(|size| usize::try_from(size).ok());
+    let stored = u32_at(start, PAGE_SIZE_OFFSET).and_then(|size| usize::try_from(size).ok());
     let stored = stored.filter(|size| PAGE_SIZES.contains(size)).unwrap_or(4096);
     let matches = |size: &usize| good(0, *size) || good(*size, *size);
     if matches(&stored) { stored } else { PAGE_SIZES.into_iter().find(matches).unwrap_or(stored) }
@@ -112,7 +111,7 @@ fn page_size(start: &[u8]) -> usize {
 fn checksum_at(bytes: &[u8], from: usize, to: usize) -> ChecksumState {
     match bytes.get(from..to) {
         Some(page) => {
-            let (stored, computed) = (read_u32(page, 0).unwrap_or(0), header_checksum(page));
+            let (stored, computed) = (u32_at(page, 0).unwrap_or(0), header_checksum(page));
             ChecksumState { stored, computed, good: stored == computed && page.iter().any(|&byte| byte != 0) }
         }
         None => ChecksumState { stored: 0, computed: 0, good: false },

@@ -171,7 +171,8 @@ impl RowCursor {
         RowCursor { selected, walk, leaf: None, carved: None, shape, hidden_deleted_rows: 0, pages, long }
     }
 
-    /// Returns the number of rows flagged deleted that were left out so far ([`AdditionalRows::deleted`]).
+    /// Returns the number of rows flagged deleted that were left out so far ([`AdditionalRows::deleted`]). Rows outside
+    /// the selected times are not counted.
     pub fn hidden_deleted_rows(&self) -> u64 {
         self.hidden_deleted_rows
     }
@@ -239,14 +240,14 @@ impl RowCursor {
                 }
                 continue;
             };
+            let record = Record::new(node.data, database.page_size);
+            // The filter is applied before rows are counted as hidden, and before long values are read.
+            if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
+                continue;
+            }
             let is_deleted = node.flags.contains(NodeFlags::DELETED);
             if is_deleted && !reading.additional.deleted {
                 self.hidden_deleted_rows += 1;
-                continue;
-            }
-            let record = Record::new(node.data, database.page_size);
-            // Apply the filter before reading the row's long values.
-            if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
             self.long.include_deleted = is_deleted;

@@ -153,7 +153,7 @@ pub fn export(
             writer.row(table, &row).map(ControlFlow::Continue)
         };
         while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != PortionEnd::End {}
-        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved, true);
+        note_other_rows(&mut exported.issues, cursor.hidden_deleted_rows(), carved, options.additional);
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;
@@ -177,11 +177,15 @@ pub(crate) fn sync_at_end(options: &ExportOptions) -> io::Result<()> {
     }
 }
 
-/// Reports the rows flagged deleted that were left out, and the rows that were carved. `can_carve` is true if the
-/// output may contain carved rows.
-pub(crate) fn note_other_rows(issues: &mut ExportIssues, hidden: u64, carved: u64, can_carve: bool) {
+/// Reports the rows flagged deleted that were left out, and the rows that were carved.
+pub(crate) fn note_other_rows(
+    issues: &mut ExportIssues,
+    hidden: u64,
+    carved: u64,
+    additional: AdditionalRows,
+) {
     if hidden > 0 {
-        let carve = if can_carve { ", and --carve finds rows that were removed" } else { "" };
+        let carve = if additional.carved { "" } else { ", and --carve finds rows that were removed" };
         let what = format!("{hidden} rows are flagged deleted; --deleted exports them{carve}");
         issues.add_note(None, what);
     }

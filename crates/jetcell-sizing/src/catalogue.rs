@@ -68,6 +68,10 @@ impl DiskCatalogue {
     /// Adds the disks in a file. A disk with an existing name replaces that entry.
     pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), SizingError> {
         let DiskCatalogueFile { disk } = toml::parse(file, text)?;
+        if disk.is_empty() {
+            let mistake = SizingError::Empty { key: "disk", content: "at least one [[disk]] section" };
+            return Err(SizingError::File { file: file.into(), mistake: Box::new(mistake) });
+        }
         self.add(disk)
     }
 

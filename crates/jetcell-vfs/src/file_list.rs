@@ -9,7 +9,7 @@ use crate::{is_unfinished, with_path};
 /// Returns the sorted files at the given paths. A directory is replaced by the files in it, except unfinished ones.
 ///
 /// # Errors
-/// A path does not exist or cannot be read. The error contains the path.
+/// A path does not exist or cannot be read, or a directory contains a link without a target. The error contains the path.
 pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -22,6 +22,11 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
             let path = entry.path();
             match fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
+                // A link without a target may stand for a database on a file system that is not mounted.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && is_link(&path) => {
+                    let what = "the target of the link does not exist";
+                    return Err(with_path(&path, io::Error::new(error.kind(), what)));
+                }
                 // The file was removed or renamed after the directory was listed.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(with_path(&path, error)),
                 _ => {}
@@ -33,23 +38,74 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the files below a directory in name order, except unfinished ones. `failed` receives the errors of
-/// directories that cannot be read. Links to directories are not followed, because they may form a loop.
-pub fn files_below(directory: &Path, failed: &mut dyn FnMut(&Path, io::Error)) -> Vec<PathBuf> {
+/// A path below a directory that [`files_below`] leaves out, although it may stand for files.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SkippedPath {
+    /// A directory, or a file in it, cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// The target of a link does not exist.
+    DanglingLink(PathBuf),
+    /// A link leads to a directory outside the listed one.
+    LinkToDirectory(PathBuf),
+    /// The name of a file marks it as [unfinished](is_unfinished).
+    Unfinished(PathBuf),
+}
+
+/// Returns the files below a directory in name order. `skipped` receives what is left out, except pipes, sockets and
+/// devices, which are not files with content. Links to directories are not followed, because they may form a loop. A
+/// link to a directory that is itself below the listed one is not reported.
+pub fn files_below(directory: &Path, skipped: &mut dyn FnMut(SkippedPath)) -> Vec<PathBuf> {
+    let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    let mut files = Vec::new();
+    list_below(directory, &place, &mut files, skipped);
+    files
+}
+
+/// Adds the files below `directory`. `listed` is the canonical path of the directory whose files are listed.
+fn list_below(
+    directory: &Path,
+    listed: &Path,
+    files: &mut Vec<PathBuf>,
+    skipped: &mut dyn FnMut(SkippedPath),
+) {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = entries.unwrap_or_else(|error| {
-        failed(directory, error);
+        skipped(SkippedPath::Unreadable(directory.to_path_buf(), error));
         Vec::new()
     });
     entries.sort_by_key(fs::DirEntry::file_name);
-    let mut files = Vec::new();
     for entry in entries {
         let path = entry.path();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => files.extend(files_below(&path, failed)),
-            _ if path.is_file() && !is_unfinished(&path) => files.push(path),
-            _ => {}
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            list_below(&path, listed, files, skipped);
+            continue;
+        }
+        match fs::metadata(&path) {
+            Ok(found) if found.is_file() && is_unfinished(&path) => skipped(SkippedPath::Unfinished(path)),
+            Ok(found) if found.is_file() => files.push(path),
+            Ok(found) if found.is_dir() => {
+                let is_listed = fs::canonicalize(&path).is_ok_and(|target| target.starts_with(listed));
+                if !is_listed {
+                    skipped(SkippedPath::LinkToDirectory(path));
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if is_link(&path) {
+                    skipped(SkippedPath::DanglingLink(path));
+                }
+                // Otherwise, the file was removed or renamed after the directory was listed.
+            }
+            Err(error) => skipped(SkippedPath::Unreadable(path, error)),
         }
     }
-    files
 }
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+#[cfg(test)]
+#[path = "file_list_tests.rs"]
+mod tests;

@@ -47,7 +47,7 @@ pub use fault::{FaultEffect, FaultTarget, FaultVfs, InjectedFault};
 pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_disconnected,
 };
-pub use file_list::{files_at, files_below};
+pub use file_list::{SkippedPath, files_at, files_below};
 pub use file_name::{FileName, FileStem, NameError};
 pub use file_range::FileRange;
 pub use freeze::{FreezableVfs, FrozenVfs};

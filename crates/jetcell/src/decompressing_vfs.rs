@@ -1,21 +1,21 @@
 //! Transparent reading of compressed files, and of a database in a part of a file.
 
 use std::fs::File as RealFile;
-#[cfg(feature = "zst")]
-use std::io::BufReader;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use ese_format::header::DatabaseHeader;
+use ese_format::log::header::LogHeader;
 use ese_format::recognise::{EseFileKind, START_LEN};
 use jetcell_input::quantity::positive;
 use jetcell_vfs::{File, FileLayer, FileRange, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
 use jetcell_workload::units::ByteSize;
 
-#[cfg(not(feature = "zst"))]
-use crate::disabled_command::disabled_feature_error;
+use crate::outcome::{CommandError, CommandResult};
+use crate::packed_members::{PackedMembers, Packing, UnpackedPart};
 
 /// First bytes of a Zstandard frame.
 const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -50,8 +50,17 @@ pub struct UnpackOptions {
 }
 
 impl UnpackOptions {
+    /// Fails if the database is in a part of the file, unless exactly one file is read.
+    pub fn require_one_file(&self, is_one_file: bool) -> CommandResult<()> {
+        if self.offset.is_none() || is_one_file {
+            return Ok(());
+        }
+        Err(CommandError::new("--offset names the start of a single database")
+            .advise("specify only the path of its file"))
+    }
+
     /// Returns true if the database is in a part of the file.
-    pub fn has_range(&self) -> bool {
+    fn has_range(&self) -> bool {
         self.offset.is_some()
     }
 }
@@ -101,9 +110,17 @@ impl DecompressingVfs {
         let corrupt = |error: io::Error| {
             io::Error::new(error.kind(), format!("the compressed content is damaged: {error}"))
         };
-        let mut content = packing.decoder(packed, corrupt)?;
+        let mut content = PackedMembers::new(packing, packed)?;
+        let mut buffer = vec![0; 1 << 20];
         let mut start = Vec::new();
-        Read::by_ref(&mut content).take(START_LEN as u64).read_to_end(&mut start).map_err(corrupt)?;
+        while let Some(missing) = START_LEN.checked_sub(start.len()).filter(|missing| *missing > 0) {
+            let part = buffer.get_mut(..missing).unwrap_or_default();
+            let UnpackedPart { len, .. } = content.read_part(part).map_err(corrupt)?;
+            if len == 0 {
+                break;
+            }
+            start.extend_from_slice(part.get(..len).unwrap_or_default());
+        }
         let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
         plain.write_all(&start).map_err(no_space)?;
         if EseFileKind::detect(&start) == EseFileKind::Unknown {
@@ -111,15 +128,21 @@ impl DecompressingVfs {
         }
         let limit = self.limit(packed_len, &plain).map_err(no_space)?;
         let mut len = start.len() as u64;
-        let mut buffer = vec![0; 1 << 20];
         loop {
-            let count = content.read(&mut buffer).map_err(corrupt)?;
-            if count == 0 {
+            let part = content.read_part(&mut buffer).map_err(corrupt)?;
+            let bytes = buffer.get(..part.len).unwrap_or_default();
+            if bytes.is_empty() {
                 return Ok(Some(plain));
             }
-            len += count as u64;
+            if part.begins_member && begins_ese_file(bytes) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the compressed file contains several ESE files; unpack them, and specify one of them",
+                ));
+            }
+            len += part.len as u64;
             limit.check(len)?;
-            plain.write_all(&buffer[..count]).map_err(no_space)?;
+            plain.write_all(bytes).map_err(no_space)?;
         }
     }
 
@@ -136,11 +159,10 @@ impl DecompressingVfs {
     }
 }
 
-/// Format of a compressed file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Packing {
-    Zstandard,
-    Gzip,
+/// Returns true if a member of a compressed file begins with the intact header of a database or log. Other members
+/// continue the previous one, because some programs compress a file in several members.
+fn begins_ese_file(member: &[u8]) -> bool {
+    DatabaseHeader::read_from_start(member).is_ok() || LogHeader::decode(member).is_ok()
 }
 
 impl Packing {
@@ -164,30 +186,6 @@ impl Packing {
             Packing::Zstandard => start == ZSTANDARD_MAGIC || is_skippable(start),
             Packing::Gzip => start == GZIP_MAGIC,
         }
-    }
-
-    /// Decodes a compressed file. `corrupt` converts errors in its content.
-    #[cfg(feature = "zst")]
-    fn decoder(
-        self,
-        packed: RealFile,
-        corrupt: impl Fn(io::Error) -> io::Error,
-    ) -> io::Result<Box<dyn Read>> {
-        let packed = BufReader::new(packed);
-        let decoder: Box<dyn Read> = match self {
-            Packing::Zstandard => Box::new(zstd::Decoder::with_buffer(packed).map_err(corrupt)?),
-            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-        };
-        Ok(decoder)
-    }
-
-    /// Returns an error that explains how to get a build that includes the decoder.
-    #[cfg(not(feature = "zst"))]
-    fn decoder(self, _: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            disabled_feature_error("reading compressed files", "zst").full_text(),
-        ))
     }
 }
 

@@ -99,6 +99,36 @@ fn gzip_files_read_as_content_within_the_same_limits() {
 }
 
 #[test]
+fn several_files_in_one_compressed_file_are_refused() {
+    let site = UnpackFixture::new(None);
+    let database = testkit::samples::read("engine-4k.edb");
+    let log = testkit::samples::read(testkit::samples::ENGINE_LOG);
+    let zst = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
+    for (first, second) in [(&database, &database), (&log, &log), (&database, &log), (&log, &database)] {
+        let packed = [
+            site.write("a.gz", &[gzip(&first[..]), gzip(&second[..])].concat()),
+            site.write("a.zst", &[zst(first), zst(second)].concat()),
+        ];
+        for path in packed {
+            let error = site.read(&path).unwrap_err().to_string();
+            assert!(error.contains("contains several ESE files"), "{error}");
+        }
+    }
+    // Programs that compress in parallel make several members of one file.
+    for at in [1, 4096, 5000, START_LEN - 1, START_LEN, START_LEN + 1, database.len()] {
+        let (one, other) = database.split_at(at);
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0], &[7; 4][..]].concat();
+        let packed = [
+            site.write("b.gz", &[gzip(one), gzip(&b""[..]), gzip(other)].concat()),
+            site.write("b.zst", &[zst(one), skippable, zst(other)].concat()),
+        ];
+        for path in packed {
+            assert!(site.read(&path).unwrap() == database, "{at}: {}", path.display());
+        }
+    }
+}
+
+#[test]
 fn a_range_of_a_file_is_read() {
     let range = |offset: u64, length: Option<u64>| UnpackOptions {
         offset: Some(ByteSize(offset)),

@@ -16,6 +16,7 @@ mod disabled_command;
 mod in_use;
 mod live;
 mod outcome;
+mod packed_members;
 mod process_requirements;
 mod shared;
 mod terminal;

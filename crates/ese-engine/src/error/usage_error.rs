@@ -90,6 +90,8 @@ pub enum UsageError {
     StopTooEarly { database: PathBuf, needed: Generation, until: LogPosition },
     #[error("no ESE logs or databases were found")]
     NothingFound,
+    #[error("nothing found at {}: the directory contains no ESE logs or databases", .0.display())]
+    NothingFoundAt(PathBuf),
     #[error("{path}: the file is not an ESE database or log but {format}")]
     OtherFormat { path: PathBuf, format: ForeignFormat },
     #[error(
@@ -201,7 +203,7 @@ impl UsageError {
             UsageError::SeveralStreams => "specify the files of only one stream",
             UsageError::LeftOut { .. } => "specify only the files of one stream, and check unreadable files",
             UsageError::NoLogs(_) => "also specify the directory of its logs",
-            UsageError::NothingFound | UsageError::OtherFormat { .. } => {
+            UsageError::NothingFound | UsageError::NothingFoundAt(_) | UsageError::OtherFormat { .. } => {
                 "specify the directory of an instance, or its files"
             }
             UsageError::StopTooEarly { .. } => "choose a later position",

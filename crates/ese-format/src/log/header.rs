@@ -9,7 +9,7 @@
 //! ```
 
 use crate::attachment::ATTACHMENT_LIST_LEN;
-use crate::checksum::header_checksum;
+use crate::checksum::{header_checksum, u32_at};
 use crate::declare::layout;
 use crate::fields::{self, Fields};
 use crate::layout::{BinaryLayout, Input};
@@ -119,9 +119,8 @@ pub enum LogHeaderError {
 /// a log has a sector size of at least 512 bytes and a small major version. Current logs also meet these conditions.
 pub(crate) fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
     let half = |at: usize| start.get(at..)?.first_chunk().map(|half| u16::from_le_bytes(*half));
-    let word = |at: usize| start.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let (sector, header) = (half(8)?, half(10)?);
-    let version = (word(32)?, word(36)?);
+    let version = (u32_at(start, 32)?, u32_at(start, 36)?);
     let plausible = matches!(sector, 512 | 1024 | 2048 | 4096)
         && (1..=16).contains(&header)
         && matches!(version, (5..=8, 1000..=9999));

@@ -60,6 +60,7 @@ impl RecoveryRequest {
     /// Finds the files, and verifies the logs.
     pub(super) fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<PreparedRecovery> {
         let mut named = files_at(&self.paths)?;
+        RecoverySet::require_ese_files(vfs, &self.paths, &named)?;
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();
         named.dedup();

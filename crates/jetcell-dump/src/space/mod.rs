@@ -300,7 +300,8 @@ impl LeakScan<'_> {
 
 impl TreeSpace {
     fn new(entry: &ListedTree, extents: &TreeExtents, incomplete: bool) -> TreeSpace {
-        let pages = |list: &[(u32, u32)]| list.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+        let extent_pages = |(first, last): &(u32, u32)| u64::from(last.saturating_sub(*first)) + 1;
+        let pages = |list: &[(u32, u32)]| saturating_sum(list.iter().map(extent_pages));
         TreeSpace {
             name: entry.name.clone(),
             kind: entry.kind,
@@ -324,9 +325,14 @@ impl TreeSpace {
 
     /// Returns the number of pages that belong to this tree and not to a child tree.
     fn own_pages(&self) -> u64 {
-        let used = self.leaf_pages + self.internal_pages + self.space_pages;
-        used + self.available_pages + self.leaked_pages
+        let used = [self.leaf_pages, self.internal_pages, self.space_pages];
+        saturating_sum(used.into_iter().chain([self.available_pages, self.leaked_pages]))
     }
+}
+
+/// Adds numbers from the file. Extents on disk may overlap, so their sum may exceed the size of any file.
+fn saturating_sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
 }
 
 impl SpaceSummary {

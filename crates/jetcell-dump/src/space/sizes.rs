@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{SpaceSummary, TreeSpace};
+use super::{SpaceSummary, TreeSpace, saturating_sum};
 use crate::Result;
 use crate::output::DumpOutput;
 
@@ -43,20 +43,20 @@ pub(super) fn write(
     output: &mut DumpOutput<'_>,
 ) -> Result<()> {
     let page_size = u64::from(summary.page_size);
-    let file_bytes = u64::from(summary.file_pages) * page_size;
+    let file_bytes = u64::from(summary.file_pages).saturating_mul(page_size);
     let percent = |bytes: u64| (bytes as f64 * 1000.0 / file_bytes.max(1) as f64).round() / 10.0;
-    let available_bytes = |space: &TreeSpace| space.available_pages * page_size;
+    let available_bytes = |space: &TreeSpace| space.available_pages.saturating_mul(page_size);
     // Trees of the same size remain in catalog order.
     spaces.sort_by_key(|space| std::cmp::Reverse(space.own_pages()));
     output.heading(&format!("{COLUMNS}{}", super::COLUMNS.trim_start_matches('\n')))?;
     for space in &spaces {
-        let bytes = space.own_pages() * page_size;
-        let white_bytes = available_bytes(space) + space.leaf_free_bytes;
+        let bytes = space.own_pages().saturating_mul(page_size);
+        let white_bytes = available_bytes(space).saturating_add(space.leaf_free_bytes);
         output.item(&TreeSize { space, bytes, percent: percent(bytes), white_bytes })?;
     }
-    let available_bytes: u64 = spaces.iter().map(available_bytes).sum();
-    let leaf_free_bytes: u64 = spaces.iter().map(|space| space.leaf_free_bytes).sum();
-    let white_bytes = available_bytes + leaf_free_bytes;
+    let available_bytes = saturating_sum(spaces.iter().map(available_bytes));
+    let leaf_free_bytes = saturating_sum(spaces.iter().map(|space| space.leaf_free_bytes));
+    let white_bytes = available_bytes.saturating_add(leaf_free_bytes);
     let percent = percent(white_bytes);
     Ok(output.item(&WhiteSpace { white_bytes, percent, available_bytes, leaf_free_bytes })?)
 }
@@ -78,3 +78,7 @@ impl fmt::Display for WhiteSpace {
         )
     }
 }
+
+#[cfg(test)]
+#[path = "sizes_tests.rs"]
+mod tests;

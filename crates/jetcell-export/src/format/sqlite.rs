@@ -178,7 +178,7 @@ fn sql_value<'b>(
         Ok(ExportedValue::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
         Ok(value) => {
             value.write_text(buffer);
-            // SQLite's string functions stop at the first NUL.
+            // SQL functions such as length() treat the first NUL as the end of a text.
             if buffer.contains(&0) { ValueRef::Blob(buffer) } else { ValueRef::Text(buffer) }
         }
         Err(marker) => {

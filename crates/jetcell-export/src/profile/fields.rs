@@ -16,11 +16,15 @@ pub(super) fn visit_fields<const N: usize>(
     mut visit: impl FnMut([Option<ExportedValue<'_>>; N]),
 ) {
     let Some(table) = source.table(table) else { return };
+    // The other columns of a row may contain long values, which need not be read.
+    let mut table = table.clone();
+    let is_named = |stored: &str| columns.iter().any(|name| stored.eq_ignore_ascii_case(name));
+    table.columns.retain(|column| is_named(&column.column.name));
     let positions = columns
         .map(|name| table.columns.iter().position(|column| column.column.name.eq_ignore_ascii_case(name)));
     let mut unreported = ExportIssues::default();
     // This cannot fail: the closure returns no errors, and nothing is written.
-    let _ = read_rows(source, table, RowReadOptions::default(), &mut unreported, |row| {
+    let _ = read_rows(source, &table, RowReadOptions::default(), &mut unreported, |row| {
         visit(positions.map(|position| {
             let position = position?;
             let Some(CellItem::Inline(bytes)) = row.cells.get(position)?.items().first() else { return None };

@@ -31,9 +31,8 @@ pub(super) struct EventColumns {
     descriptions: Vec<usize>,
 }
 
-/// A time in a row.
-pub(super) struct RowEvent<'c> {
-    columns: &'c EventColumns,
+/// One time that a row contains. A row has one event for each plausible time in its columns.
+pub(super) struct RowEvent {
     /// Column that contains the time.
     pub(super) column: ColumnId,
     position: usize,
@@ -42,6 +41,14 @@ pub(super) struct RowEvent<'c> {
     pub(super) ticks: i64,
     /// Bytes that a `DateTime` column stores for this time.
     pub(super) time: [u8; 8],
+}
+
+/// Texts about a row.
+pub(super) struct RowTexts {
+    /// Key of the row.
+    pub(super) key: String,
+    /// Values that describe the row.
+    description: String,
 }
 
 impl EventColumns {
@@ -80,12 +87,12 @@ impl EventColumns {
     }
 
     /// Returns the plausible times in a row. Adds the number of other times to `implausible`.
-    pub(super) fn events<'c>(
-        &'c self,
+    pub(super) fn events(
+        &self,
         table: &SourceTable,
         row: &ExportedRow<'_>,
         implausible: &mut u64,
-    ) -> Vec<RowEvent<'c>> {
+    ) -> Vec<RowEvent> {
         let mut events = Vec::new();
         for &(position, meaning) in &self.times {
             let pair = table.columns.get(position).zip(row.cells.get(position));
@@ -96,7 +103,6 @@ impl EventColumns {
                 match value {
                     ExportedValue::Time(time) if PLAUSIBLE.contains(&time.ticks) => {
                         events.push(RowEvent {
-                            columns: self,
                             column: column.column.id,
                             position,
                             meaning,
@@ -110,12 +116,10 @@ impl EventColumns {
         }
         events
     }
-}
 
-impl RowEvent<'_> {
-    /// Returns the key of the row, and what happened at this time.
-    pub(super) fn texts(&self, table: &SourceTable, row: &ExportedRow<'_>) -> (String, String) {
-        let EventColumns { key, descriptions, .. } = self.columns;
+    /// Returns the texts that all events of a row have.
+    pub(super) fn texts(&self, table: &SourceTable, row: &ExportedRow<'_>) -> RowTexts {
+        let EventColumns { key, descriptions, .. } = self;
         let text = |position: &usize| {
             table
                 .columns
@@ -123,23 +127,29 @@ impl RowEvent<'_> {
                 .zip(row.cells.get(*position))
                 .map(|(column, cell)| cell_text(column, cell))
         };
-        let key = if key.is_empty() {
-            format!("page {} row {}", row.page, row.index)
-        } else {
-            key.iter().filter_map(text).collect::<Vec<_>>().join(",")
+        let key = match row.carved {
+            _ if !key.is_empty() => key.iter().filter_map(text).collect::<Vec<_>>().join(","),
+            Some(from) => format!("page {} byte {}", row.page, from.offset),
+            None => format!("page {} row {}", row.page, row.index),
         };
+        let texts = descriptions.iter().filter_map(text).filter(|text| !text.is_empty());
+        RowTexts { key, description: texts.collect::<Vec<_>>().join(", ") }
+    }
+}
+
+impl RowEvent {
+    /// Returns the meaning of the time, and the description of the row.
+    pub(super) fn what(&self, table: &SourceTable, RowTexts { description, .. }: &RowTexts) -> String {
         let mut what =
             table.columns.get(self.position).map_or_else(String::new, |time| time.column.name.clone());
         if let Some(meaning) = self.meaning {
             what += &format!(" ({meaning})");
         }
-        let texts = descriptions.iter().filter_map(text).filter(|text| !text.is_empty());
-        let texts = texts.collect::<Vec<_>>().join(", ");
-        if !texts.is_empty() {
+        if !description.is_empty() {
             what += ": ";
-            what += &texts;
+            what += description;
         }
-        (key, what)
+        what
     }
 }
 

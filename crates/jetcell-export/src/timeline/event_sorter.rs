@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  run     event ... event    sorted by time
-//!  event   i64 time in ticks | u8[8] stored time | u8 deleted | u32 table | u32, u32 lengths | key | what
+//!  event   i64 time in ticks | u8[8] stored time | u8 deleted | carved | u32 table | u32, u32 lengths | key | what
+//!  carved  u8 confidence, 0 if the row is not carved | u32 page, 0 likewise | u32 offset
 //! ```
 //!
 //! A temporary file has no name, so a crash leaves no file behind.
@@ -13,12 +14,19 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
+use ese_format::PageNumber;
+
+use crate::additional_rows::{CarveConfidence, CarvedOrigin};
+
 /// Maximum number of runs. If there are more, they are merged into one.
 const MAX_RUNS: usize = 64;
+/// Confidences in the order of their numbers in a run, which begin with 1.
+const CONFIDENCES: [CarveConfidence; 3] =
+    [CarveConfidence::Low, CarveConfidence::Medium, CarveConfidence::High];
 /// Maximum length of a text in a run. Longer texts are not written.
 const MAX_TEXT: u32 = 1 << 24;
 
-/// A time in a row.
+/// One line of the time line: a time that a row of a table contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TimelineEvent {
     /// Time in units of 100 nanoseconds since 1970-01-01.
@@ -27,6 +35,8 @@ pub(super) struct TimelineEvent {
     pub(super) time: [u8; 8],
     /// True if the row is flagged deleted.
     pub(super) deleted: bool,
+    /// Page and origin of a carved row.
+    pub(super) carved: Option<(PageNumber, CarvedOrigin)>,
     /// Position in the list of tables.
     pub(super) table: u32,
     /// Key of the row.
@@ -130,11 +140,19 @@ impl RunWriter {
     }
 
     fn try_write(&mut self, event: &TimelineEvent) -> io::Result<()> {
-        let TimelineEvent { ticks, time, deleted, table, key, what } = event;
+        let TimelineEvent { ticks, time, deleted, carved, table, key, what } = event;
         let writer = &mut self.writer;
         writer.write_all(&ticks.to_le_bytes())?;
         writer.write_all(time)?;
         writer.write_all(&[u8::from(*deleted)])?;
+        let (confidence, page, offset) =
+            carved.map_or((0, 0, 0), |(page, CarvedOrigin { offset, confidence })| {
+                let known = CONFIDENCES.iter().zip(1u8..).find(|(known, _)| **known == confidence);
+                (known.map_or(0, |(_, number)| number), page.get(), offset)
+            });
+        writer.write_all(&[confidence])?;
+        writer.write_all(&page.to_le_bytes())?;
+        writer.write_all(&u32::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?.to_le_bytes())?;
         writer.write_all(&table.to_le_bytes())?;
         for text in [key, what] {
             let len = u32::try_from(text.len()).ok().filter(|len| *len <= MAX_TEXT);
@@ -158,11 +176,16 @@ impl EventRun {
         self.remaining = remaining;
         let ticks = i64::from_le_bytes(self.array()?);
         let time = self.array()?;
-        let [deleted] = self.array()?;
+        let [deleted, confidence] = self.array()?;
+        let [page, offset] = [self.array()?, self.array()?].map(u32::from_le_bytes);
+        let confidence = usize::from(confidence).checked_sub(1).and_then(|number| CONFIDENCES.get(number));
+        let carved = confidence.zip(PageNumber::new(page)).map(|(confidence, page)| {
+            (page, CarvedOrigin { offset: offset as usize, confidence: *confidence })
+        });
         let table = u32::from_le_bytes(self.array()?);
         let [key, what] = [self.array()?, self.array()?].map(u32::from_le_bytes);
         let (key, what) = (self.text(key)?, self.text(what)?);
-        Ok(Some(TimelineEvent { ticks, time, deleted: deleted != 0, table, key, what }))
+        Ok(Some(TimelineEvent { ticks, time, deleted: deleted != 0, carved, table, key, what }))
     }
 
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
@@ -197,6 +220,10 @@ mod tests {
             ticks,
             time: ticks.to_le_bytes(),
             deleted: number.is_multiple_of(3),
+            carved: PageNumber::new(number % 4).map(|page| {
+                let confidence = CONFIDENCES[page.get() as usize - 1];
+                (page, CarvedOrigin { offset: number as usize, confidence })
+            }),
             table: number,
             key,
             what,

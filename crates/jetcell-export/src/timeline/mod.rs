@@ -104,11 +104,9 @@ pub fn export_timeline(
         let texts = [source, name, &event.key, &event.what].map(|text| ExportedCell::from(text.as_bytes()));
         let time = ExportedCell::from(event.time.as_slice());
         let cells: Vec<ExportedCell<'_>> = iter::once(time).chain(texts).collect();
-        let (deleted, page) = (event.deleted, table.root);
-        writer.row(
-            &table,
-            &ExportedRow { cells: &cells, deleted, damaged: false, carved: None, page, index: 0 },
-        )
+        let (page, carved) = event.carved.map_or((table.root, None), |(page, from)| (page, Some(from)));
+        let deleted = event.deleted;
+        writer.row(&table, &ExportedRow { cells: &cells, deleted, damaged: false, carved, page, index: 0 })
     })?;
     writer.finish(None)?;
     if let Some(file) = sqlite {
@@ -197,16 +195,13 @@ impl EventCollector<'_> {
         let table = u32::try_from(self.tables.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let (condition, shown) = (selected.times.clone(), selected.table.clone());
         let mut reading = RowReadOptions {
-            // The time line has no columns that mark other additional rows.
-            additional: AdditionalRows {
-                deleted: self.options.additional.deleted,
-                ..AdditionalRows::default()
-            },
+            // The time line has no column that marks rows on damaged pages.
+            additional: AdditionalRows { damaged: false, ..self.options.additional },
             row_limit: self.options.row_limit,
             ..RowReadOptions::default()
         };
         let (sorter, ExportSummary { issues, implausible_times, .. }) = (&mut self.sorter, &mut self.summary);
-        let mut rows = 0u64;
+        let (mut rows, mut carved_rows) = (0u64, 0);
         progress(&shown.name, rows);
         let mut cursor = RowCursor::new(source, selected);
         let mut visit = |row: ExportedRow<'_>| -> io::Result<ControlFlow<()>> {
@@ -214,20 +209,25 @@ impl EventCollector<'_> {
             if rows.is_multiple_of(1024) {
                 progress(&shown.name, rows);
             }
+            carved_rows += u64::from(row.carved.is_some());
+            let mut texts = None;
             for event in columns.events(&shown, &row, implausible_times) {
                 let in_range = condition
                     .as_ref()
                     .is_none_or(|condition| condition.accepts_time(event.column, event.ticks));
                 if in_range {
-                    let (key, what) = event.texts(&shown, &row);
+                    // All events of a row have the same texts.
+                    let texts = texts.get_or_insert_with(|| columns.texts(&shown, &row));
+                    let (key, what) = (texts.key.clone(), event.what(&shown, texts));
                     let (ticks, time, deleted) = (event.ticks, event.time, row.deleted);
-                    sorter.add(TimelineEvent { ticks, time, deleted, table, key, what })?;
+                    let carved = row.carved.map(|from| (row.page, from));
+                    sorter.add(TimelineEvent { ticks, time, deleted, carved, table, key, what })?;
                 }
             }
             Ok(ControlFlow::Continue(()))
         };
         while cursor.read(source, &mut reading, issues, &mut visit)? != PortionEnd::End {}
-        note_other_rows(issues, cursor.hidden_deleted_rows(), 0, false);
+        note_other_rows(issues, cursor.hidden_deleted_rows(), carved_rows, reading.additional);
         Ok(())
     }
 }

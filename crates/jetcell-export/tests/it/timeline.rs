@@ -8,6 +8,7 @@ use jetcell_export::{
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use testkit::corpus::Corpus;
+use testkit::damage::EditableDatabase;
 use testkit::samples;
 
 use crate::common::{JsonRows, json_lines};
@@ -82,6 +83,43 @@ fn every_format_contains_a_timeline() {
         assert_eq!(other.rows, summary.rows, "{format}");
         assert!(output.join(format!("timeline.{format}")).metadata().unwrap().len() > 0, "{format}");
     }
+}
+
+#[test]
+fn carved_rows_are_marked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("web.dat");
+    let mut database = EditableDatabase::new(samples::read("webcache-cookies.edb"));
+    // The time 2022-06-18T04:26:40Z as the application stores it.
+    let time = 133_000_000_000_000_000_i64.to_le_bytes();
+    let has_time = |data: &[u8]| data.windows(time.len()).any(|part| part == time);
+    let leaf = database.find(|page| page.is_leaf() && page.nodes().any(|node| has_time(node.data)))[0];
+    let index = database.page(leaf).nodes().position(|node| has_time(node.data)).unwrap();
+    database.edit(leaf, |mut page| page.delete_node(index));
+    std::fs::write(&path, &database.bytes).unwrap();
+    let paths = [path];
+    let run = |carved: bool| {
+        let output = directory.path().join(carved.to_string());
+        let additional = AdditionalRows { carved, ..AdditionalRows::default() };
+        let options = ExportOptions { additional, ..options(ExportFormat::JsonLines, output.clone()) };
+        let summary = export_timeline(&vfs(), &paths, &options, &mut |_, _| {}).unwrap();
+        let mut rows = json_lines(&output).remove("timeline").unwrap();
+        rows.retain(|row| row["table"] == "Container_1");
+        (rows, summary)
+    };
+    let (rows, _) = run(false);
+    assert!(rows.is_empty(), "{rows:?}");
+    let (rows, summary) = run(true);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(
+        (&rows[0]["time"], &rows[0]["_carved_page"]),
+        (&"2022-06-18T04:26:40Z".into(), &leaf.get().into())
+    );
+    assert!(
+        rows[0]["_carved_offset"].as_u64().unwrap() > 0 && rows[0]["_confidence"].is_string(),
+        "{rows:?}"
+    );
+    assert!(summary.issues.stored().iter().any(|note| note.message.contains("1 rows were carved")));
 }
 
 #[test]

@@ -119,3 +119,19 @@ fn the_advice_of_a_value_is_what_follows_the_last_separator() {
         ("could not parse 'a; b' as a skew", Some("use uniform"))
     );
 }
+
+#[test]
+fn text_without_keys_is_refused_even_if_no_key_is_required() {
+    #[derive(Debug, Deserialize)]
+    struct Optional {
+        size: Option<u32>,
+    }
+    let expected = "a.toml: nothing found: there are no settings; specify a file with at least one setting";
+    for text in ["", "\u{feff}", "\n# size = 1\n"] {
+        assert_eq!(advised(&parse::<Optional>("a.toml", text).unwrap_err()), expected, "{text:?}");
+        let errors = parse_with_example::<Optional>("a.toml", text, "size = 1").unwrap_err();
+        assert_eq!(errors.iter().map(advised).collect::<Vec<_>>(), [expected], "{text:?}");
+    }
+    assert_eq!(parse::<Optional>("a.toml", "size = 1").unwrap().size, Some(1));
+    assert_eq!(mistake(""), "a.toml, line 1: missing key 'size'; correct this line");
+}

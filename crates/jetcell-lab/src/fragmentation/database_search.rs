@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::files_below;
+use jetcell_vfs::{SkippedPath, files_below, with_path};
 
 /// Extensions by which database files are found in directories.
 const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
@@ -11,13 +11,26 @@ const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
 /// Returns the databases below a directory in name order. Links to directories are not followed.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// A directory cannot be read, or a link with the name of a database has no target.
 pub fn find_databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut failure = None;
-    let mut files = files_below(directory, &mut |_, error| failure = failure.take().or(Some(error)));
-    files.retain(|path| {
-        let is = |known: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(known));
-        DATABASE_EXTENSIONS.into_iter().any(is)
+    let mut files = files_below(directory, &mut |skipped| {
+        let error = match skipped {
+            SkippedPath::Unreadable(path, error) => with_path(&path, error),
+            SkippedPath::DanglingLink(path) if is_database_name(&path) => {
+                let what = "the target of the link does not exist";
+                with_path(&path, io::Error::new(io::ErrorKind::NotFound, what))
+            }
+            // Unfinished files have other names, and links to directories are not followed.
+            _ => return,
+        };
+        failure.get_or_insert(error);
     });
+    files.retain(|path| is_database_name(path));
     failure.map_or(Ok(files), Err)
+}
+
+fn is_database_name(path: &Path) -> bool {
+    let is = |known: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(known));
+    DATABASE_EXTENSIONS.into_iter().any(is)
 }

@@ -46,7 +46,9 @@ impl MaintenanceRequest {
                 };
             }
         }
-        let streams = RecoverySet::split_streams(vfs, &files_at(&self.paths)?)?;
+        let files = files_at(&self.paths)?;
+        RecoverySet::require_ese_files(vfs, &self.paths, &files)?;
+        let streams = RecoverySet::split_streams(vfs, &files)?;
         // All instances are examined before one of them is changed.
         let examine = |files: &Vec<PathBuf>| self.examine(vfs, files);
         let streams = streams.iter().map(examine).collect::<Result<Vec<MaintainedStream>>>()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ese_check::{PageDifference, PagePairCounts, compare_pages};
+use ese_check::{PageDifference, PagePairCounts, PageVersion, compare_pages};
 use jetcell_export::{
     ExportError, ExportIssues, RowComparison, RowComparisonObserver, RowDifference, RowDifferenceKind,
     RowPairCounts, SourceDatabase, compare_rows,
@@ -32,7 +32,7 @@ Examples:
 
 Rows are matched by their primary key, or by their number in a table without a primary key. Rows that are flagged as
 deleted are not compared. Pages are compared byte by byte, if both files have the same page size. Files with different
-page sizes differ, unless --tables is specified.
+page sizes differ, unless --tables is specified. In the JSON summary, \"complete\" is false if some data could not be compared.
 
 Exit code: 0 the files are equal, 1 they differ or some data could not be read, 2 could not run.";
 
@@ -79,7 +79,7 @@ impl CompareFilesArgs {
             &SourceDatabase::open(&vfs, &self.b, issues_b).map_err(ExportError::Open)?,
         ];
         let rows = (!self.pages).then(|| self.compare_rows(sources, &mut issues));
-        let pages = if self.tables { None } else { self.compare_pages(sources)? };
+        let (pages, are_pages_read) = if self.tables { (None, true) } else { self.compare_pages(sources)? };
         for (issues, file) in issues.iter().zip(FILES) {
             for issue in issues.stored() {
                 print_note(&format!("{}: {file}: {issue}", if issue.missing { "missing" } else { "note" }));
@@ -88,11 +88,12 @@ impl CompareFilesArgs {
                 print_note(&format!("... and {} more in {file}", issues.dropped()));
             }
         }
-        let is_complete = !issues.iter().any(ExportIssues::has_missing);
+        let unread = rows.iter().flat_map(|rows| &rows.tables).any(|table| table.unread > 0);
+        let is_complete = !issues.iter().any(ExportIssues::has_missing) && !unread && are_pages_read;
         let are_equal = rows.as_ref().is_none_or(RowComparison::are_equal)
-            && (self.tables || pages.is_some_and(|pages| pages.are_equal()))
+            && pages.as_ref().is_none_or(PagePairCounts::are_equal)
             && is_complete;
-        self.print_summary(rows.as_ref(), pages.as_ref(), are_equal);
+        self.print_summary(rows.as_ref(), pages.as_ref(), [are_equal, is_complete]);
         Ok(if are_equal { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
@@ -117,13 +118,17 @@ impl CompareFilesArgs {
         comparison
     }
 
-    /// Returns `None` if the page sizes differ and the rows were compared.
-    fn compare_pages(&self, sources: [&SourceDatabase; 2]) -> CommandResult<Option<PagePairCounts>> {
+    /// Returns the counts, and whether all pages were read. Returns no counts if the page sizes differ and the rows were
+    /// compared.
+    fn compare_pages(&self, sources: [&SourceDatabase; 2]) -> CommandResult<(Option<PagePairCounts>, bool)> {
+        let mut are_all_read = true;
         let mut printed = PrintedDifferences::new(self);
         let shown = RefCell::new(ProgressReport::new(Duration::MAX));
         let compared = compare_pages(
             sources.map(SourceDatabase::database),
             &mut |difference| {
+                let is_unread = |version: &PageVersion| matches!(version, PageVersion::Unreadable(_));
+                are_all_read &= !difference.versions.iter().any(is_unread);
                 let print = || printed.print(|| page_json(&difference), || page_text(&difference));
                 shown.borrow().suspend(print);
             },
@@ -141,22 +146,28 @@ impl CompareFilesArgs {
         shown.borrow_mut().clear();
         printed.finish("pages");
         match compared {
-            Ok(counts) => Ok(Some(counts)),
+            Ok(counts) => Ok((Some(counts), are_all_read)),
             Err(error) if self.pages => {
                 Err(CommandError::new(format_args!("{error}")).advise("compare the rows with --tables"))
             }
             Err(error) => {
                 print_note(&format!("note: pages are not compared: {error}"));
-                Ok(None)
+                Ok((None, false))
             }
         }
     }
 
-    fn print_summary(&self, rows: Option<&RowComparison>, pages: Option<&PagePairCounts>, are_equal: bool) {
+    fn print_summary(
+        &self,
+        rows: Option<&RowComparison>,
+        pages: Option<&PagePairCounts>,
+        [are_equal, is_complete]: [bool; 2],
+    ) {
         if self.json {
             let summary = json!({
                 "type": "summary",
                 "equal": are_equal,
+                "complete": is_complete,
                 "rows": rows.map(rows_json),
                 "pages": pages.map(|pages| json!({
                     "equal": pages.equal, "different": pages.different, "only_a": pages.only[0],
@@ -179,6 +190,9 @@ impl CompareFilesArgs {
                 "pages: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B; the headers \
                  {headers}; the file lengths {lengths}"
             );
+        }
+        if !is_complete {
+            text.push_str("INCOMPLETE: some data could not be compared\n");
         }
         console::print(&text);
     }

@@ -93,7 +93,7 @@ pub struct ExportArgs {
     #[arg(long)]
     omit_nulls: bool,
     /// Export one table with all times of all rows, sorted: time, source, table, key, and what happened
-    #[arg(long, conflicts_with_all = ["column", "carve", "include_damaged"])]
+    #[arg(long, conflicts_with_all = ["column", "include_damaged"])]
     timeline: bool,
     /// Replace existing files
     #[arg(long)]
@@ -181,6 +181,7 @@ impl ExportArgs {
                     .advise("export one file at a time, or add --timeline"));
             }
         };
+        self.unpack.require_one_file(self.files.len() == 1)?;
         let times = times(self.since, self.before, self.time_column)?;
         let selection = Selection { tables: self.table, columns: self.column, times };
         let tables = if self.timeline { 1 } else { selection.tables.len() };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use ese_engine::RecoverySet;
 use jetcell_backup::{BackupOptions, Cancellation};
 use jetcell_copies::{
     ContinuousScan, ContinuousScanOptions, CopyError, CopyState, DirectorySource, FollowEvent, LogSource,
@@ -193,6 +194,7 @@ impl ReplicateArgs {
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let to = absolute(&self.to)?;
         let mut files = places.files(&from)?;
+        RecoverySet::require_ese_files(places.vfs(), &from, &files)?;
         let seed = || {
             // A log may have been closed since the previous attempt.
             if let Ok(listed) = places.files(&from) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ese_engine::EventSink;
+use ese_engine::{EventSink, RecoverySet};
 use jetcell_backup::{BackupOptions, BackupProgress, Cancellation};
 use jetcell_copies::{CopyError, LogSource, Reseed, ReseedPlan, SeedOptions, seed_from_files};
 use jetcell_host::cancel_on_signals;
@@ -86,6 +86,7 @@ impl ReseedArgs {
         let vfs = places.vfs().clone();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let mut files = places.files(&from)?;
+        RecoverySet::require_ese_files(&vfs, &from, &files)?;
         if !self.incremental {
             self.seed(&places, &files, &to)?;
             return Ok(CommandOutcome::Good);

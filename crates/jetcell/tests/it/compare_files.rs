@@ -80,7 +80,8 @@ fn rows_are_matched_by_key_and_compared_with_their_long_values() {
     let numbers =
         ["equal", "changed", "only_a", "only_b", "columns"].map(|name| counts[name].as_u64().unwrap());
     assert_eq!(numbers, [2, 2, 1, 1, 0], "{counts}");
-    assert!(lines.last().unwrap()["equal"] == false && lines.last().unwrap()["pages"].is_null());
+    let last = lines.last().unwrap();
+    assert!(last["equal"] == false && last["complete"] == true && last["pages"].is_null(), "{last}");
 
     let text = run(&cell, 1, &["compare-files", "a/data.edb", "b/data.edb", "--tables", "--limit", "0"]);
     assert!(text.contains("table t: rows: 2 equal, 2 changed, 1 only in A, 1 only in B"), "{text}");
@@ -95,7 +96,7 @@ fn equal_files_have_exit_code_0_and_a_changed_page_is_named() {
     cell.make_dir("b");
     fs::copy(cell.path("a/data.edb"), cell.path("b/data.edb")).unwrap();
     let equal = lines(&cell, 0, &[]);
-    assert!(equal.len() == 1 && equal[0]["equal"] == true, "{equal:?}");
+    assert!(equal.len() == 1 && equal[0]["equal"] == true && equal[0]["complete"] == true, "{equal:?}");
     assert_eq!(table(&equal)["equal"], 5);
 
     let page = 20;
@@ -135,6 +136,9 @@ fn rows_are_compared_across_page_sizes() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let counts = table(&lines);
     assert_eq!((&counts["equal"], &counts["changed"]), (&5.into(), &0.into()), "{counts}");
+    assert_eq!(lines.last().unwrap()["complete"], false, "{lines:?}");
+    let text = run(&cell, 1, &["compare-files", "a/data.edb", "b/data.edb"]);
+    assert!(text.contains("INCOMPLETE"), "{text}");
     let refused = cell.program_refused(&["compare-files", "a/data.edb", "b/data.edb", "--pages"]);
     assert!(refused.contains("4096 and 8192") && refused.contains("--tables"), "{refused}");
 }
@@ -165,6 +169,7 @@ fn rows_with_unreadable_values_are_not_counted_as_changed() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let counts = table(&lines);
     assert_eq!((&counts["unread"], &counts["changed"]), (&5.into(), &0.into()), "{counts}");
+    assert_eq!(lines.last().unwrap()["complete"], false, "{lines:?}");
 }
 
 /// Destroys most pages of a copy. The comparison must finish, and must not report the files as equal.

@@ -10,6 +10,7 @@ use ese_engine::{
 };
 use ese_format::PageNumber;
 use ese_format::checksum::seal_page;
+use ese_format::page::NodeFlags;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 use testkit::damage::EditableDatabase;
@@ -234,14 +235,20 @@ fn deleted_rows_are_announced_and_carved_rows_have_columns() {
     let output = cell.program(&words).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let notes = String::from_utf8(output.stderr).unwrap();
-    assert!(notes.contains("357 rows are flagged deleted; --deleted exports them"), "{notes}");
+    let expected =
+        "357 rows are flagged deleted; --deleted exports them, and --carve finds rows that were removed";
+    assert!(notes.contains(expected), "{notes}");
 
     let leaves = database.find(|page| {
         page.is_leaf() && page.nodes().next().is_some_and(|node| node.data.ends_with(b"visited 0"))
     });
     database.edit(leaves[0], |mut leaf| leaf.delete_node(0));
     fs::write(cell.path("app/data.edb"), &database.bytes).unwrap();
-    let text = run(&cell, 0, &[&words[..], &["--carve", "--include-damaged"]].concat());
+    let carving = [&words[..], &["--carve", "--include-damaged"]].concat();
+    let notes = cell.program(&carving).output().unwrap().stderr;
+    let notes = String::from_utf8(notes).unwrap();
+    assert!(notes.contains("; --deleted exports them") && !notes.contains("--carve finds"), "{notes}");
+    let text = run(&cell, 0, &carving);
     let lines: Vec<&str> = text.lines().collect();
     let page = leaves[0];
     let offset = 40;
@@ -306,4 +313,62 @@ fn a_timeline_of_two_unknown_databases_is_sorted_and_counts_other_times() {
     assert!(stderr.contains("exported 3 rows of 2 tables"), "{stderr}");
     let (stdout, _) = run(&["--since", "2009-01-01", "--before", "2023-01-01"]);
     assert_eq!(stdout.lines().collect::<Vec<_>>(), [header, between]);
+}
+
+/// Returns the leaf with the row whose text is `early`.
+fn early_leaf(database: &EditableDatabase) -> PageNumber {
+    let text: Vec<u8> = "early".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let leaves = database.find(|page| {
+        page.is_leaf() && page.nodes().any(|node| node.data.windows(text.len()).any(|part| part == text))
+    });
+    leaves[0]
+}
+
+/// Flags the first rows of the table `t` as deleted.
+fn flag_deleted(path: &Path, rows: usize) {
+    let mut database = EditableDatabase::new(fs::read(path).unwrap());
+    let leaf = early_leaf(&database);
+    database.edit(leaf, |mut leaf| {
+        (0..rows).for_each(|index| leaf.set_node_flags(index, NodeFlags::DELETED));
+    });
+    fs::write(path, &database.bytes).unwrap();
+}
+
+#[test]
+fn hidden_deleted_rows_outside_the_selected_times_are_not_counted() {
+    let cell = CellDirectory::new();
+    dated(&cell.path("a"), &[(1, 45_000.5, "late"), (2, 36_585.0, "early"), (3, 36_586.0, "next")]);
+    flag_deleted(&cell.path("a/data.edb"), 2);
+    let words = ["export", "a/data.edb", "--table", "t", "--format", "csv", "--output", "-"];
+    for (more, expected) in [
+        (&[][..], Some("2 rows are flagged deleted")),
+        (&["--since", "2020-01-01"], Some("1 rows are flagged deleted")),
+        (&["--since", "2024-01-01"], None),
+    ] {
+        let output = cell.program(&[&words[..], more].concat()).output().unwrap();
+        let notes = String::from_utf8(output.stderr).unwrap();
+        match expected {
+            Some(expected) => assert!(notes.contains(expected), "{more:?}: {notes}"),
+            None => assert!(!notes.contains("flagged deleted"), "{more:?}: {notes}"),
+        }
+    }
+}
+
+#[test]
+fn a_timeline_marks_carved_rows() {
+    let cell = CellDirectory::new();
+    dated(&cell.path("a"), &[(1, 45_000.5, "late"), (2, 36_585.0, "early")]);
+    let path = cell.path("a/data.edb");
+    let mut database = EditableDatabase::new(fs::read(&path).unwrap());
+    let leaf = early_leaf(&database);
+    database.edit(leaf, |mut page| page.delete_node(1));
+    fs::write(&path, &database.bytes).unwrap();
+    let words = ["export", "a/data.edb", "--timeline", "--format", "csv", "--output", "-"];
+    let text = run(&cell, 0, &[&words[..], &["--carve"]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "time,source,table,key,what,_carved_page,_carved_offset,_confidence");
+    let carved = format!("2000-02-29T00:00:00,a/data.edb,t,2,When: early,{leaf},");
+    assert!(lines[1].starts_with(&carved) && lines.len() == 3, "{text}");
+    assert_eq!(lines[2], "2023-03-15T12:00:00,a/data.edb,t,1,When: late,,,");
+    assert_eq!(run(&cell, 0, &words).lines().count(), 2);
 }

@@ -29,6 +29,7 @@ mod loop_devices;
 mod made_filesystems;
 mod maintain;
 mod manners;
+mod manners_input;
 mod many_databases;
 mod other_formats;
 mod paths_not_utf8;

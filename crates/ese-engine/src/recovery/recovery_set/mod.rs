@@ -1,5 +1,6 @@
 //! Logs and databases found in directories.
 
+mod named_paths;
 mod plan;
 mod streams;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{
     BackupError, BackupList, BackupOptions, BackupResult, BackupType, StreamBackup, back_up_stopped,
@@ -56,7 +57,9 @@ Examples:
       verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
-Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
+Exit code: 0 complete, 1 complete except for databases with bad pages, 2 not completed. With --age: 1 there is no good backup, or the
+last one is older than --max-age. prove: 0 proved, 1 the backup is bad, there is none, or one that may be newer cannot be read, 2 the
+proof could not be completed.";
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
@@ -148,6 +151,7 @@ impl BackupArgs {
         }
         let copy = self.pause(&vfs)?;
         let mut files = files_at(&self.from)?;
+        RecoverySet::require_ese_files(&vfs, &self.from, &files)?;
         let existed = to.exists();
         let snapshot = self.snapshot.snapshot()?;
         let streams = match &copy {

@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
-use jetcell_backup::{BackupVerification, Cancellation, VerificationSubset, VerifyOptions, verify};
+use jetcell_backup::{
+    BackupFault, BackupList, BackupManifest, BackupState, BackupVerification, Cancellation,
+    VerificationSubset, VerifyOptions, verify,
+};
 use jetcell_input::number::human_bytes;
 use jetcell_input::printable;
 use jetcell_input::quantity::{ByteRate, ByteSize, QuantityKind, positive, units};
-use jetcell_input::{OptionValueError, json_path};
+use jetcell_input::{OptionValueError, json_path, json_paths};
 use jetcell_report::{StyledText, Tone};
+use jetcell_vfs::parent_directory;
 use serde_json::json;
 
 use crate::console;
@@ -19,6 +23,77 @@ use crate::shared::transfer_progress::TransferProgress;
 
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
 const METADATA_FILES: [&str; 4] = ["manifest.json", "manifest.partial.json", "verified.json", "proved.json"];
+
+/// Name of the file that names the backups of a set.
+pub const SET_LIST: &str = "streams.json";
+
+/// Sets of backups among the checked files.
+pub struct CheckedSets {
+    /// Directories of the sets, each with its missing backups.
+    sets: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// Directories with a list that cannot be read, each with the reason.
+    unreadable: Vec<(PathBuf, BackupFault)>,
+}
+
+impl CheckedSets {
+    /// Reads the lists of sets among `files`. `backups` are the directories of `files` that contain a backup. A list
+    /// that cannot be read belongs to a different program if there is no backup below its directory.
+    pub fn read(files: &[PathBuf], backups: &[PathBuf]) -> CommandResult<CheckedSets> {
+        let (vfs, mut read) = (vfs()?, CheckedSets { sets: Vec::new(), unreadable: Vec::new() });
+        let lists = files.iter().filter(|file| file.ends_with(SET_LIST));
+        for directory in lists.map(|list| parent_directory(list)) {
+            let found = BackupList::find(&*vfs, directory)?;
+            let is_missing = |member: &PathBuf| {
+                matches!(BackupManifest::state(&*vfs, member), Ok(BackupState::NotABackup))
+            };
+            let own = found.sets.into_iter().filter(|(set, _)| set == directory);
+            read.sets
+                .extend(own.map(|(set, members)| (set, members.into_iter().filter(is_missing).collect())));
+            if read.contains(directory) || !backups.iter().any(|backup| backup.starts_with(directory)) {
+                continue;
+            }
+            read.unreadable.extend(found.unusable.into_iter().filter(|(path, _)| path == directory));
+        }
+        Ok(read)
+    }
+
+    /// Returns true if there are no sets.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty() && self.unreadable.is_empty()
+    }
+
+    /// Returns true if `directory` is the directory of a set.
+    pub fn contains(&self, directory: &Path) -> bool {
+        let unreadable = self.unreadable.iter().map(|(set, _)| set);
+        self.sets.iter().map(|(set, _)| set).chain(unreadable).any(|set| set == directory)
+    }
+
+    /// Prints the missing backups, and returns the outcome.
+    pub fn print(&self, is_json: bool) -> CommandResult {
+        let mut outcome = CommandOutcome::Good;
+        for (directory, missing) in self.sets.iter().filter(|(_, missing)| !missing.is_empty()) {
+            outcome = CommandOutcome::Findings;
+            let line = json!({ "type": "set", "path": json_path(directory), "missing": json_paths(missing) });
+            let text = || {
+                let mut out = StyledText::new();
+                for backup in missing {
+                    out.push("error", Tone::Bad);
+                    out.add_line(&format!(": {}: {}", backup.display(), BackupFault::NotInSet));
+                }
+                out
+            };
+            console::print_serialized(is_json, || json_with_evidence(line, [directory]), text)?;
+        }
+        for (_, fault) in &self.unreadable {
+            outcome = match fault {
+                BackupFault::Unreadable(error) => CommandError::from(error.clone()),
+                fault => CommandError::new(fault.to_string()),
+            }
+            .print();
+        }
+        Ok(outcome)
+    }
+}
 
 /// Returns the directories of `files` that contain a backup, whether complete or not.
 pub fn backup_directories(files: &[PathBuf]) -> Vec<PathBuf> {

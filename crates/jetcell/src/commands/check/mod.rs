@@ -16,7 +16,7 @@ use jetcell_host::cancelled_by_signals;
 use jetcell_input::OptionValueError;
 use jetcell_input::quantity::units::{self, UnitFactor};
 use jetcell_input::quantity::{ByteRate, QuantityKind, TimeSpan};
-use jetcell_vfs::{RealOptions, files_below};
+use jetcell_vfs::{RealOptions, SkippedPath, files_below, parent_directory};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
@@ -49,7 +49,7 @@ pub struct CheckArgs {
     /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
     subset: Option<VerificationSubset>,
-    /// Verify only those parts of backups that have never been verified
+    /// Verify only those parts of backups that were never verified, or that were bad when they were last verified
     #[arg(long, alias = "new")]
     unverified: bool,
     /// Check files that are in use, although their pages change while they are read
@@ -83,17 +83,18 @@ Examples:
   jetcell check /backup/sunday
       a backup: all bytes, against the checksums in its manifest
   jetcell check --subset 2/7 /backup/sunday
-      one seventh of it; --unverified: parts that were never verified
+      one seventh of it; --unverified: parts that were never found good
   jetcell check --start-page 81920 priv1.edb
       continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
-Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
+Exit code: 0 no findings, 1 findings, or a link that leads nowhere or to a directory that is not checked, 2 a file could not be checked.";
 
 impl CheckArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        let (mut paths, skipped) = expand(&self.paths)?;
+        let CheckedPaths { files: mut paths, skipped, skipped_outcome } = CheckedPaths::find(&self.paths)?;
         let found = backups::backup_directories(&paths);
+        let sets = backups::CheckedSets::read(&paths, &found)?;
         let part = self.subset.is_some() || self.unverified;
         if part && self.structure {
             return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
@@ -111,31 +112,34 @@ impl CheckArgs {
             json: self.json,
             cancel: cancel.clone(),
         };
-        let mut worst = CommandOutcome::Good;
+        let mut worst = sets.print(self.json)?;
         for directory in &found {
             worst = worse_outcome(worst, backups::check(directory, &options)?);
         }
         // Pages whose checksums match the manifest were already verified when they were backed up.
         paths.retain(|path| {
             let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
-            let is_set_list = !found.is_empty() && path.ends_with("streams.json");
+            let is_set_list = path.ends_with(backups::SET_LIST) && sets.contains(parent_directory(path));
             !is_set_list && (!in_backup || (self.structure && !backups::is_metadata_file(path)))
         });
-        if paths.is_empty() && !found.is_empty() {
-            return Ok(worst);
+        if paths.is_empty() && !(found.is_empty() && sets.is_empty()) {
+            for error in &skipped {
+                error.print();
+            }
+            return Ok(worse_outcome(worst, skipped_outcome));
         }
         if self.start_page > 1 && (paths.len() != 1 || self.structure) {
             return Err(CommandError::new("--start-page continues the check of a single database")
                 .advise("specify only its path, and omit --structure"));
         }
         if paths.is_empty() {
+            for error in &skipped {
+                error.print();
+            }
             return Err(CommandError::new("the directories contain no files")
                 .advise("specify files, or directories that contain files at any depth"));
         }
-        if self.unpack.has_range() && (paths.len() != 1 || self.paths != paths) {
-            return Err(CommandError::new("--offset names the start of a single database")
-                .advise("specify only the path of its file"));
-        }
+        self.unpack.require_one_file(paths.len() == 1 && self.paths == paths)?;
         check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack).context("cannot read files")?;
         let output: Arc<dyn CheckOutput> = if self.json {
@@ -165,8 +169,11 @@ impl CheckArgs {
             recognised |= report.format != EseFileKind::Unknown;
             output.report_file(report);
         });
-        let nothing =
-            !recognised && found.is_empty() && worst == CommandOutcome::Good && !cancel.is_cancelled();
+        let nothing = !recognised
+            && found.is_empty()
+            && sets.is_empty()
+            && worst == CommandOutcome::Good
+            && !cancel.is_cancelled();
         if nothing && skipped.is_empty() {
             return Err(nothing_to_check(paths.len()));
         }
@@ -179,10 +186,7 @@ impl CheckArgs {
                 _ => Err(CommandError::new("stopped before all files were checked")),
             };
         }
-        if !skipped.is_empty() {
-            worst = CommandOutcome::CouldNotRun;
-        }
-        Ok(worst)
+        Ok(worse_outcome(worst, skipped_outcome))
     }
 
     /// Returns the limit on the disk load.
@@ -241,21 +245,66 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Returns the files to check, and the errors of directories that could not be read.
-fn expand(paths: &[PathBuf]) -> CommandResult<(Vec<PathBuf>, Vec<CommandError>)> {
-    let (mut files, mut skipped) = (Vec::new(), Vec::new());
-    for path in paths {
-        let kind = std::fs::metadata(path).context(path.display())?;
-        if kind.is_dir() {
-            files.extend(files_below(path, &mut |directory, error| {
-                skipped.push(CommandError::from(error).context(directory.display()));
-            }));
-        } else {
-            files.push(path.clone());
+/// Files to check, and what is left out.
+struct CheckedPaths {
+    files: Vec<PathBuf>,
+    /// What is left out, with the reasons.
+    skipped: Vec<CommandError>,
+    /// The worst outcome of what is left out.
+    skipped_outcome: CommandOutcome,
+}
+
+impl CheckedPaths {
+    /// Finds the files at the paths that the user named.
+    fn find(paths: &[PathBuf]) -> CommandResult<CheckedPaths> {
+        let mut found =
+            CheckedPaths { files: Vec::new(), skipped: Vec::new(), skipped_outcome: CommandOutcome::Good };
+        let named: Vec<PathBuf> = paths.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        let is_named = |link: &Path| {
+            std::fs::canonicalize(link)
+                .is_ok_and(|target| named.iter().any(|named| target.starts_with(named)))
+        };
+        for path in paths {
+            let kind = std::fs::metadata(path).context(path.display())?;
+            if !kind.is_dir() {
+                found.files.push(path.clone());
+                continue;
+            }
+            let files = files_below(path, &mut |skipped| match skipped {
+                SkippedPath::LinkToDirectory(link) if is_named(&link) => {}
+                skipped => found.skip(skipped),
+            });
+            found.files.extend(files);
         }
+        found.files.dedup();
+        Ok(found)
     }
-    files.dedup();
-    Ok((files, skipped))
+
+    fn skip(&mut self, skipped: SkippedPath) {
+        let (error, outcome) = match skipped {
+            SkippedPath::Unreadable(path, error) => {
+                (CommandError::from(error).context(path.display()), CommandOutcome::CouldNotRun)
+            }
+            SkippedPath::DanglingLink(path) => (
+                CommandError::new("the target of the link does not exist").context(path.display()),
+                CommandOutcome::Findings,
+            ),
+            SkippedPath::LinkToDirectory(path) => (
+                CommandError::new("links to directories are not followed")
+                    .context(path.display())
+                    .advise("also specify the link itself"),
+                CommandOutcome::Findings,
+            ),
+            SkippedPath::Unfinished(path) => (
+                CommandError::new("not checked, because its name marks it as unfinished")
+                    .context(path.display()),
+                CommandOutcome::Good,
+            ),
+            _ => return,
+        };
+        self.skipped.push(error.with_outcome(outcome));
+        self.skipped_outcome = worse_outcome(self.skipped_outcome, outcome);
+    }
 }
 
 /// Rate of a throttle. A number without a unit could be a pause or a rate.

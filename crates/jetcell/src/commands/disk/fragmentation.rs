@@ -99,6 +99,11 @@ impl ShowFragmentationArgs {
             given => given.iter().map(|size| size.0).collect(),
         };
         let maps = files.iter().map(|path| FileMap::read(path)).collect::<Result<Vec<_>, _>>()?;
+        if maps.iter().all(|map| map.bytes == 0) {
+            let first = self.paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+            return Err(CommandError::new(format_args!("nothing found at {first}: the files are empty"))
+                .advise("specify files with content"));
+        }
         let read = sizes.first().copied().unwrap_or(32 << 10);
         let expected =
             curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::estimate(map, curve, read)));

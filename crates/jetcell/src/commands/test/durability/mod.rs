@@ -162,6 +162,10 @@ impl DurabilityTestArgs {
                     .print();
                 Ok(CommandOutcome::Findings)
             }
+            None if written.last.0 == 0 => {
+                Err(CommandError::new(format_args!("{}: nothing was acknowledged", directory.display()))
+                    .advise("let the writer run longer"))
+            }
             None => {
                 self.note(&format!(
                     "test ended; the last operation that the witness recorded is {}",
@@ -251,6 +255,10 @@ impl DurabilityTestArgs {
                 self.note(&format!("Witness: a connection could not be accepted ({error})"));
             })
             .context(format_args!("{}: the journal is incomplete", journal.display()))?;
+        if lines == 0 {
+            return Err(CommandError::new(format_args!("{}: nothing was received", journal.display()))
+                .advise("start the writer with --witness tcp:HOST:PORT before the witness ends"));
+        }
         self.note(&format!("{}: {lines} lines", journal.display()));
         Ok(CommandOutcome::Good)
     }

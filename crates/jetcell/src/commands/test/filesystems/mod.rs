@@ -55,7 +55,7 @@ A list for --make-list:
   fill_percent = 50              # space that other files use
   aging_rounds = 3               # number of rounds; a round writes files up to 90 % and removes files in random order
 
-Exit code: 0 compared, 1 stopped early, 2 could not run.";
+Exit code: 0 compared, 1 stopped early, or file systems were skipped, 2 could not run.";
 
 /// Run the mail load on several file systems alternately, and compare them with confidence intervals
 #[derive(Args)]
@@ -112,11 +112,10 @@ fn percent(text: &str) -> Result<f64, OptionValueError> {
 impl CompareFilesystemsArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
-        if let Some(result) = self.test()? {
-            let text = || filesystems_text(&result, console::width());
-            console::print_serialized(self.json, || json_pretty(&result), text)?;
-        }
-        Ok(CommandOutcome::Good)
+        let Some(result) = self.test()? else { return Ok(CommandOutcome::Good) };
+        let text = || filesystems_text(&result, console::width());
+        console::print_serialized(self.json, || json_pretty(&result), text)?;
+        Ok(CommandOutcome::good_if(result.skipped.is_empty()))
     }
 
     /// Runs the test. Returns `None` if leftovers were removed and nothing else was requested.
