@@ -3,6 +3,7 @@
 mod bulk_loads;
 mod claims;
 mod continued;
+mod damaged_logs;
 mod faults;
 mod histories;
 mod hostile;

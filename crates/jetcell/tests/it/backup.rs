@@ -370,3 +370,50 @@ fn a_large_manifest_is_read_in_bounded_memory() {
     assert!(stderr.contains("its checksum is wrong"), "{:?} {stderr}", output.status);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
 }
+
+/// Returns the path of the newest surviving log, which has the name of the current log.
+fn current_log(cell: &CellDirectory) -> std::path::PathBuf {
+    let logs = fs::read_dir(cell.path("dirty")).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> =
+        logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
+    logs.sort_by_key(|path| path.file_name().unwrap().len());
+    logs.remove(0)
+}
+
+#[test]
+fn a_surviving_log_with_a_damaged_header_is_a_finding() {
+    let Some(cell) = backed_up() else { return };
+    let log = current_log(&cell);
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[101] ^= 0xFF;
+    fs::write(&log, bytes).unwrap();
+    let name = log.file_name().unwrap().to_str().unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--logs", "dirty", "--to", "restored"]);
+    assert!(code == 1 && text.contains("DAMAGED LOG: ") && text.contains(name), "{text}");
+    checked(&cell, "restored");
+    let list = ["restore", "backup", "--logs", "dirty", "--list"];
+    let (code, text) = run(&cell, &list);
+    assert!(code == 1 && text.contains("DAMAGED LOG: ") && text.contains(name), "{text}");
+    let (code, text) = run(&cell, &[&list[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 1 && report["damaged_logs"][0]["in_backup"] == false, "{text}");
+}
+
+#[test]
+fn a_listing_reports_a_missing_and_a_damaged_log() {
+    let Some(cell) = backed_up() else { return };
+    let logs = fs::read_dir(cell.path("backup")).unwrap().map(|entry| entry.unwrap().path());
+    let log = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
+    let bytes = fs::read(&log).unwrap();
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 0xFF;
+    fs::write(&log, damaged).unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--list"]);
+    assert!(code == 1 && text.contains("PROBLEM: ") && text.contains("its content differs"), "{text}");
+    fs::remove_file(&log).unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--list"]);
+    assert!(code == 1 && text.contains("PROBLEM: ") && text.contains(log.to_str().unwrap()), "{text}");
+    let (code, text) = run(&cell, &["restore", "backup", "--list", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 1 && report["problems"][0].is_string(), "{text}");
+}
