@@ -175,10 +175,8 @@ fn already_restored(
     let signatures: BTreeSet<&str> = expected.keys().copied().collect();
     for database in &record.databases {
         let path = to.join(&database.file);
-        let header = match vfs.exists(&path) {
-            Ok(true) => Some(read_database_header(&**vfs, &path)?),
-            _ => None,
-        };
+        let exists = vfs.exists(&path).map_err(|error| BackupError::io(&path, &error))?;
+        let header = exists.then(|| read_database_header(&**vfs, &path)).transpose()?;
         let is_unchanged =
             |header: &DatabaseHeader| RestoredDatabase::new(database.file.clone(), header) == *database;
         let Some(header) = header.filter(is_unchanged) else {

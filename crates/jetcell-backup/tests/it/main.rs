@@ -9,6 +9,7 @@ mod histories;
 mod hostile;
 mod interrupted;
 mod links;
+mod lists;
 mod repeated;
 mod shared_directory;
 mod test_instance;

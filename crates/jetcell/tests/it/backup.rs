@@ -417,3 +417,26 @@ fn a_listing_reports_a_missing_and_a_damaged_log() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 1 && report["problems"][0].is_string(), "{text}");
 }
+
+#[test]
+fn an_unreadable_proof_or_list_of_streams_gives_one_line() {
+    let Some(cell) = backed_up() else { return };
+    cell.make_dir("backups");
+    fs::rename(cell.path("backup"), cell.path("backups/mail")).unwrap();
+    let age = ["backup", "--age", "backups", "--max-age", "1h"];
+    assert_eq!(run(&cell, &age).0, 0);
+    for garbage in [&b"{"[..], b"[[[[", b"\xFF\xFE", b"{\"backups\":[\"..\"]}"] {
+        for file in ["backups/mail/proved.json", "backups/streams.json"] {
+            cell.write(file, garbage);
+            for words in [&age[..], &["backup", "prove", "backups"]] {
+                let (code, text) = run(&cell, words);
+                let name = file.rsplit('/').next().unwrap();
+                assert!(code == 1 && text.matches(name).count() == 1, "{words:?}: {text}");
+                assert!(text.contains("mail"), "{words:?}: {text}");
+                cell.write(file, garbage);
+            }
+            fs::remove_file(cell.path(file)).unwrap();
+        }
+    }
+    assert_eq!(run(&cell, &age).0, 0);
+}
