@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use ese_format::LogPosition;
 use jetcell_backup::{
-    BackupError, BackupRefusal, BackupSetError, BackupType, ReplayEnd, RestoreOptions, RestoreResult, Result,
-    restore, restore_window,
+    BackupError, BackupManifest, BackupRefusal, BackupSetError, BackupType, ReplayEnd, RestoreOptions,
+    RestoreResult, Result, restore, restore_window,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use crate::test_instance::{TestInstance, disk};
+use crate::test_instance::{TestInstance, back_up_directory, disk, options};
 
 const LOGS: &str = "/logs";
 
@@ -227,4 +227,46 @@ fn a_listing_verifies_the_logs_of_the_backup() {
     site.disk.remove(&log).unwrap();
     let reach = list();
     assert!(matches!(&reach.problems[..], [BackupError::Engine(_)]) && reach.window.is_none(), "{reach:?}");
+}
+
+/// The last log of the backup was open, and the instance then appended records to it.
+#[test]
+fn a_damaged_log_of_which_the_backup_has_only_a_part_is_named() {
+    let (disk, files) = disk();
+    let site = TestInstance::open(&files, "/one", 256);
+    site.insert(0..30);
+    // The logs as they were when the backup was made.
+    let early = disk.process_kill();
+    site.insert(30..200);
+    site.close();
+    let saved: Arc<dyn Vfs> = Arc::new(early.clone());
+    let request = options(BackupType::Full, None);
+    back_up_directory(&saved, "/one", "/full", &request).unwrap();
+    files.create_directory(Path::new("/full")).unwrap();
+    for path in saved.list(Path::new("/full")).unwrap() {
+        disk.put(&path, &early.contents(&path).unwrap());
+    }
+    let manifest = BackupManifest::read(&*files, Path::new("/full")).unwrap();
+    assert!(manifest.generations.last_is_open);
+    let restored = |to: &str, until| {
+        let options = RestoreOptions { logs: Some("/one".into()), until, ..RestoreOptions::default() };
+        restore(&files, &["/full".into()], Path::new(to), &options)
+    };
+    assert!(restored("/all", None).unwrap().damaged_logs.is_empty());
+    let part = PathBuf::from(format!("/one/E00{:08X}.log", manifest.generations.last));
+    flip(&disk, &part);
+    let error = restored("/none", None).unwrap_err();
+    assert!(
+        matches!(&error, BackupError::Set(BackupSetError::LogDamaged { path, .. }) if *path == part),
+        "{error}"
+    );
+    // The part that the backup has can be restored.
+    let reach = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
+    assert_eq!((reach.problems.len(), reach.damaged_logs.len()), (1, 1), "{reach:?}");
+    let until = Some(ReplayEnd::Position(reach.window.unwrap().latest));
+    let result = restored("/part", until).unwrap();
+    assert!(result.damaged_logs[0].is_in_backup && !result.ends_early, "{result:?}");
+    let site = TestInstance::open(&files, "/part", 0);
+    assert_eq!(site.keys(), (0..30).collect());
+    site.close();
 }

@@ -56,8 +56,8 @@ Examples:
       verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
-Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old, or a backup cannot be read), 2 no
-backup was made, or not of each log stream.";
+Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old, or a backup is unreadable),
+2 no backup was made, or not of each log stream.";
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
@@ -207,9 +207,8 @@ impl BackupArgs {
         }
         drop(progress);
         if made.is_empty()
-            && let Some((_, error)) = failures.pop()
+            && let Some(error) = print_all_but_last(&mut failures)
         {
-            failures.iter().for_each(|(_, error)| error.print());
             return Err(error);
         }
         let is_bad = |(_, made, _): &(&Path, BackupResult, f64)| {
@@ -231,8 +230,7 @@ impl BackupArgs {
             },
             || made.iter().map(|(path, made, seconds)| as_text(path, made, *seconds)).collect::<String>(),
         )?;
-        if let Some((_, error)) = failures.pop() {
-            failures.iter().for_each(|(_, error)| error.print());
+        if let Some(error) = print_all_but_last(&mut failures) {
             return Err(error);
         }
         Ok(CommandOutcome::good_if(!made.iter().any(is_bad)))
@@ -258,6 +256,15 @@ impl BackupArgs {
         }
         Ok(None)
     }
+}
+
+/// Prints the errors of all backups except the last error, which it returns.
+fn print_all_but_last<T>(failures: &mut Vec<(T, CommandError)>) -> Option<CommandError> {
+    let (_, last) = failures.pop()?;
+    for (_, error) in &*failures {
+        error.print();
+    }
+    Some(last)
 }
 
 fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {

@@ -9,6 +9,7 @@ use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
 
 use super::age::{unusable_json, unusable_lines};
+use super::print_all_but_last;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
@@ -74,9 +75,8 @@ impl ProveArgs {
         }
         drop(progress);
         if proved.is_empty()
-            && let Some((_, error)) = failures.pop()
+            && let Some(error) = print_all_but_last(&mut failures)
         {
-            failures.iter().for_each(|(_, error)| error.print());
             return Err(error);
         }
         console::print_serialized(
@@ -84,8 +84,7 @@ impl ProveArgs {
             || json_with_evidence(as_json(&list, &proved, &failures), [&self.directory]),
             || as_text(&self.directory, &list, &proved),
         )?;
-        if let Some((_, error)) = failures.pop() {
-            failures.iter().for_each(|(_, error)| error.print());
+        if let Some(error) = print_all_but_last(&mut failures) {
             return Err(error);
         }
         // A backup that cannot be read could be newer than the one that was proved.
