@@ -7,6 +7,7 @@ use serde_json::Value;
 use testkit::corpus::Corpus;
 
 use crate::cell::CellDirectory;
+use crate::copies::grow;
 use crate::recover::{checked, dirty_set, header, scramble};
 
 /// Runs the command. Returns its exit code and its output.
@@ -412,7 +413,10 @@ fn a_listing_reports_a_missing_and_a_damaged_log() {
     assert!(code == 1 && text.contains("PROBLEM: ") && text.contains("its content differs"), "{text}");
     fs::remove_file(&log).unwrap();
     let (code, text) = run(&cell, &["restore", "backup", "--list"]);
-    assert!(code == 1 && text.contains("PROBLEM: ") && text.contains(log.to_str().unwrap()), "{text}");
+    assert!(
+        code == 1 && text.contains("PROBLEM: ") && text.contains(log.file_name().unwrap().to_str().unwrap()),
+        "{text}"
+    );
     let (code, text) = run(&cell, &["restore", "backup", "--list", "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 1 && report["problems"][0].is_string(), "{text}");
@@ -439,4 +443,36 @@ fn an_unreadable_proof_or_list_of_streams_gives_one_line() {
         }
     }
     assert_eq!(run(&cell, &age).0, 0);
+}
+
+#[test]
+fn an_error_of_one_stream_does_not_end_the_backups_of_the_others() {
+    let cell = CellDirectory::new();
+    ["app1", "app2", "app3"].iter().for_each(|name| grow(&cell.path(name), 0..20));
+    for entry in fs::read_dir(cell.path("app1")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "log") {
+            let mut bytes = fs::read(&path).unwrap();
+            scramble(&mut bytes[4200..4400]);
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let words = ["backup", "--from", "app1", "--from", "app2", "--from", "app3", "--to", "set"];
+    let output = cell.program(&words).output().unwrap();
+    let [shown, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(2), "{shown}{errors}");
+    assert!(errors.lines().count() == 1 && errors.contains("app1"), "{errors}");
+    for name in ["app2", "app3"] {
+        assert!(shown.contains(&format!("full backup in set/{name}")), "{shown}");
+        assert!(cell.path(&format!("set/{name}/manifest.json")).exists());
+    }
+    assert!(!cell.path("set/app1/manifest.json").exists());
+    let output = cell.program(&[&words[..], &["--json"]].concat()).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{report}");
+    assert_eq!(report["backups"].as_array().unwrap().len(), 2, "{report}");
+    assert!(
+        report["failures"][0]["path"] == "set/app1" && report["failures"][0]["why"].is_string(),
+        "{report}"
+    );
 }
