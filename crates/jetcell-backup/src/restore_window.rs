@@ -29,7 +29,7 @@ pub struct RestoreWindow {
     pub latest_time: Option<LogTime>,
 }
 
-/// What a restore of backups and surviving logs can reach, and the logs that limit it.
+/// The positions that a restore of backups and surviving logs can reach, and the logs that limit them.
 #[derive(Clone, Debug)]
 pub struct RestoreReach {
     /// The positions, or `None` if no position can be reached.
