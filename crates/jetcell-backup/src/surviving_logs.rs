@@ -16,7 +16,7 @@ use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished};
 use crate::chain::BackupChain;
 use crate::damaged_log::DamagedLog;
 use crate::error::{BackupError, Result};
-use crate::manifest::hex_time;
+use crate::manifest::{StoredLog, hex_time};
 use crate::planned_log::PlannedLog;
 use crate::set_error::BackupSetError;
 
@@ -103,7 +103,7 @@ impl SurvivingLogs {
                 }
                 (None, Some(next)) if !continues(vfs, next, log)? => {
                     let at =
-                        log.stored.as_ref().map_or(LogPosition::new(last.0, 0, 0), |log| log.end_position());
+                        log.stored.as_ref().map_or(LogPosition::new(last.0, 0, 0), StoredLog::end_position);
                     return Ok(Some(LogGap { at, error: self.missing(last) }));
                 }
                 _ => {}

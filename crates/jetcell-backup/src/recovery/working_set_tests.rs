@@ -26,7 +26,7 @@ fn reserve_logs_are_listed_or_the_error_is_reported() {
     assert!(find_reserve_logs(&dir.path().join("missing")).unwrap().is_empty());
     let file = dir.path().join("E00res00001.jrs");
     fs::write(&file, "").unwrap();
-    assert_eq!(find_reserve_logs(dir.path()).unwrap(), [file.clone()]);
+    assert_eq!(find_reserve_logs(dir.path()).unwrap(), std::slice::from_ref(&file));
     // A file is not a directory.
     find_reserve_logs(&file).unwrap_err();
 }
