@@ -1,6 +1,7 @@
 //! Lists the backups in a directory, and what is known about each of them.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ese_engine::RecoverySet;
@@ -44,27 +45,32 @@ impl BackupList {
     /// # Errors
     /// The directory cannot be read.
     pub fn find(vfs: &dyn Vfs, directory: &Path) -> Result<BackupList> {
-        let unreadable = |error| BackupError::io(directory, &error);
-        let mut directories = vec![directory.to_path_buf()];
-        for entry in fs::read_dir(directory).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            directories.extend(path.is_dir().then_some(path));
-        }
         let mut found = BackupList::default();
+        let mut directories = vec![directory.to_path_buf()];
+        directories.extend(found.subdirectories(directory)?);
+        let mut members = Vec::new();
         for directory in &directories {
             match read_stream_set(vfs, directory) {
                 Ok(None) => {}
-                Ok(Some(members)) => found.sets.push((directory.clone(), members)),
-                Err(error) => found.unusable.push((directory.clone(), error.into())),
+                Ok(Some(of_set)) => found.sets.push((directory.clone(), of_set)),
+                Err(error) => {
+                    found.unusable.push((directory.clone(), error.into()));
+                    // Without the list of the set, each subdirectory can be one of its backups.
+                    match found.subdirectories(directory) {
+                        Ok(of_set) => members.extend(of_set),
+                        Err(error) => found.unusable.push((directory.clone(), error.into())),
+                    }
+                }
             }
         }
         for member in found.sets.iter().flat_map(|(_, members)| members) {
-            if member.is_dir() {
-                directories.push(member.clone());
-            } else {
-                found.unusable.push((member.clone(), BackupFault::NotInSet));
+            match is_directory(member) {
+                Ok(true) => members.push(member.clone()),
+                Ok(false) => found.unusable.push((member.clone(), BackupFault::NotInSet)),
+                Err(error) => found.unusable.push((member.clone(), error.into())),
             }
         }
+        directories.extend(members);
         directories.sort();
         directories.dedup();
         for directory in directories {
@@ -78,33 +84,62 @@ impl BackupList {
         Ok(found)
     }
 
+    /// Returns the subdirectories of a directory. Those that cannot be examined are added to the unusable backups.
+    fn subdirectories(&mut self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let unreadable = |error| BackupError::io(directory, &error);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(directory).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            match is_directory(&path) {
+                Ok(true) => found.push(path),
+                Ok(false) => {}
+                Err(error) => self.unusable.push((path, error.into())),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns true if a backup or a list of backups could not be read, so the list may lack backups.
+    pub fn is_incomplete(&self) -> bool {
+        self.unusable.iter().any(|(_, fault)| matches!(fault, BackupFault::Unreadable(_)))
+    }
+
     /// Adds a complete backup and what is known about it.
     fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
-        let known = BackupProof::read(vfs, &directory, &manifest)
-            .and_then(|proof| Ok((find_known_damage(vfs, &directory, &manifest)?, proof)));
-        match known {
-            Ok((damage, proof)) => {
-                let failed = proof.as_ref().and_then(|proof| proof.problems.first());
-                let damage = damage.or_else(|| Some(BackupFault::ProofFailed(failed?.clone())));
-                self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
-                self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
-            }
-            Err(error) => self.unusable.push((directory.clone(), error.into())),
-        }
+        let proof = BackupProof::read(vfs, &directory, &manifest).unwrap_or_else(|error| {
+            self.unusable.push((directory.clone(), error.into()));
+            None
+        });
+        let failed = proof.as_ref().and_then(|proof| proof.problems.first());
+        let damage = match find_known_damage(vfs, &directory, &manifest) {
+            Ok(damage) => damage.or_else(|| Some(BackupFault::ProofFailed(failed?.clone()))),
+            Err(error) => Some(error.into()),
+        };
+        self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
+        self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
         self.complete.push(CompleteBackup { directory, manifest });
     }
 
     /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
     ///
     /// # Errors
-    /// The directory cannot be read, or it contains several backups.
+    /// The directory or a backup in it cannot be read, or it contains several backups.
     pub fn find_single(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
-        if !directory.is_dir()
+        if !is_directory(directory)?
             || !matches!(BackupManifest::state(vfs, directory), Ok(BackupState::NotABackup))
         {
             return Ok(directory.to_path_buf());
         }
         let list = BackupList::find(vfs, directory)?;
+        let is_listed = |path: &PathBuf| list.complete.iter().any(|complete| complete.directory == *path);
+        let mut unreadable = list.unusable.iter().filter_map(|(path, fault)| match fault {
+            BackupFault::Unreadable(error) if !is_listed(path) => Some(error),
+            _ => None,
+        });
+        // It may be the only backup, or another one.
+        if let Some(error) = unreadable.next().filter(|_| list.complete.len() < 2) {
+            return Err(error.clone());
+        }
         let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
         // A set with a missing backup is not a single backup.
         found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
@@ -212,6 +247,15 @@ impl BackupList {
         let good = self.proofs.iter().filter(|(_, proof)| proof.is_good());
         let newest = good.max_by_key(|(_, proof)| proof.proved_unix_ms);
         newest.map(|(directory, proof)| (&**directory, proof))
+    }
+}
+
+/// Returns true if the path is a directory, or a link to one. A path that does not exist is not a directory.
+fn is_directory(path: &Path) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(BackupError::io(path, &error)),
     }
 }
 

@@ -40,6 +40,9 @@ pub enum BackupRefusal {
     /// The target of the restore is one of the backups.
     #[error("{}: the restore would overwrite the backup", .0.display())]
     RestoreOntoBackup(PathBuf),
+    /// The restore would remove the only copy of this log, whose header is damaged.
+    #[error("{}: the restore would remove this log, whose header is damaged", .0.display())]
+    OverwritesDamagedLog(PathBuf),
     /// No database was found.
     #[error("no database was found next to the logs, so there is nothing to back up")]
     NoDatabase,
@@ -156,7 +159,9 @@ impl BackupRefusal {
             BackupRefusal::NeedsSpace { .. } => "free some space, or specify a different directory",
             BackupRefusal::TwoFullBackups(..) => "specify only one of them",
             BackupRefusal::ReservedName(_) => "rename the database",
-            BackupRefusal::RestoreOntoBackup(_) => "specify a different directory",
+            BackupRefusal::RestoreOntoBackup(_) | BackupRefusal::OverwritesDamagedLog(_) => {
+                "specify a different directory"
+            }
             BackupRefusal::DatabaseState { .. } => "repair it first",
             BackupRefusal::SnapshotInside { .. } => "specify a directory outside it",
             BackupRefusal::SeveralDirectories { .. } => {

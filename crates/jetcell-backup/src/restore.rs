@@ -15,6 +15,7 @@ use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::BackupChain;
 use crate::created_files::CreatedFiles;
+use crate::damaged_log::DamagedLog;
 use crate::error::{BackupError, Result};
 use crate::file_names::RESTORE_MARKER;
 use crate::manifest::{StoredDatabase, StoredFile};
@@ -53,6 +54,8 @@ pub struct RestoreResult {
     pub window: Option<RestoreWindow>,
     /// True if the logs end before the requested end of the replay.
     pub ends_early: bool,
+    /// Surviving logs with a damaged header. The restored databases may lack the changes in them.
+    pub damaged_logs: Vec<DamagedLog>,
     /// Time at which an identical earlier restore completed, in milliseconds since 1970 UTC. Set if the directory
     /// already contains the result and no database has been used since; this call then did nothing.
     pub earlier_restore_unix_ms: Option<i64>,
@@ -72,7 +75,9 @@ pub struct RestoreResult {
 /// Returns an error in these cases:
 /// - A backup is incomplete (-615) or was changed.
 /// - The backups do not match each other (see [`BackupChain::load`]).
-/// - Surviving logs belong to another stream (-555) or are not contiguous (-557).
+/// - Surviving logs belong to another stream (-555) or are not contiguous (-557), or the header of one of them is
+///   damaged and other logs follow it (-501).
+/// - The restore would remove a surviving log with a damaged header.
 /// - The replay would stop too early (-553).
 /// - A log is damaged or belongs to another history.
 /// - The directory contains files (-504), or the files are in use.
@@ -95,6 +100,12 @@ pub fn restore(
     let databases: Vec<FileName> = usable_databases(&chain).map(|database| database.file.clone()).collect();
     let mut existing = ExistingFiles::examine(vfs, to, base_name, &databases, options.force)?;
     let plan = RestorePlan::new(vfs, chain, options)?;
+    if let Some(logs) = &options.logs
+        && vfs.same_file(logs, to)
+        && let Some(damaged) = plan.damaged_logs.first()
+    {
+        return Err(BackupRefusal::OverwritesDamagedLog(damaged.path.clone()).into());
+    }
     let gauge = TransferMeter::new(options.pace.clone(), vfs.clock());
     if !existing.was_empty() {
         // A damaged backup must not overwrite existing files.
@@ -164,10 +175,8 @@ fn already_restored(
     let signatures: BTreeSet<&str> = expected.keys().copied().collect();
     for database in &record.databases {
         let path = to.join(&database.file);
-        let header = match vfs.exists(&path) {
-            Ok(true) => Some(read_database_header(&**vfs, &path)?),
-            _ => None,
-        };
+        let exists = vfs.exists(&path).map_err(|error| BackupError::io(&path, &error))?;
+        let header = exists.then(|| read_database_header(&**vfs, &path)).transpose()?;
         let is_unchanged =
             |header: &DatabaseHeader| RestoredDatabase::new(database.file.clone(), header) == *database;
         let Some(header) = header.filter(is_unchanged) else {
@@ -196,6 +205,7 @@ fn already_restored(
         position: plan.until,
         window: Some(plan.window),
         ends_early: plan.ends_early,
+        damaged_logs: plan.damaged_logs.clone(),
         earlier_restore_unix_ms: already_unix_ms,
         ..RestoreResult::default()
     }))
@@ -324,6 +334,7 @@ fn replay(
         skipped_databases: skipped_databases(&plan.chain),
         window: Some(plan.window),
         ends_early: plan.ends_early,
+        damaged_logs: plan.damaged_logs.clone(),
         ..RestoreResult::default()
     };
     if let Some(first) = plan.logs.first() {

@@ -2,17 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{RecoveryPlan, RecoverySet};
+use ese_engine::{RecoveryPlan, RecoverySet, VerifiedLogReader};
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, parent_directory};
 
-use crate::chain::BackupChain;
+use crate::chain::{BackupChain, ChainLog};
+use crate::damaged_log::DamagedLog;
 use crate::error::{BackupError, Result};
+use crate::manifest::StoredFile;
 use crate::planned_log::PlannedLog;
 use crate::restore_options::RestoreOptions;
-use crate::restore_window::RestoreWindow;
+use crate::restore_window::{RestoreReach, RestoreWindow};
 use crate::set_error::BackupSetError;
+use crate::surviving_logs::{LogGap, SurvivingLogs};
+use crate::transfer_control::{TransferControl, TransferMeter};
+use crate::verify::verify_file;
 
 /// A restore plan: the logs to replay, in order.
 pub struct RestorePlan {
@@ -26,63 +31,125 @@ pub struct RestorePlan {
     pub window: RestoreWindow,
     /// Whether the logs end before the requested end of the replay.
     pub ends_early: bool,
+    /// Surviving logs with a damaged header.
+    pub damaged_logs: Vec<DamagedLog>,
 }
 
-/// Returns the positions that a restore of these backups and surviving logs can reach.
+/// The logs of the backups and the surviving logs that follow them.
+struct CollectedLogs {
+    logs: Vec<PlannedLog>,
+    gap: Option<LogGap>,
+    damaged: Vec<DamagedLog>,
+}
+
+impl CollectedLogs {
+    fn find(vfs: &Arc<dyn Vfs>, chain: &BackupChain, surviving: Option<&Path>) -> Result<CollectedLogs> {
+        let planned = |(generation, log): (u32, ChainLog)| PlannedLog {
+            generation: Generation(generation),
+            path: log.directory.join(&log.stored.file),
+            stored: Some(log.stored),
+        };
+        let mut logs: Vec<PlannedLog> = chain.logs()?.into_iter().map(planned).collect();
+        let Some(directory) = surviving else {
+            return Ok(CollectedLogs { logs, gap: None, damaged: Vec::new() });
+        };
+        let found = SurvivingLogs::find(vfs, chain, directory, &logs)?;
+        let gap = found.append_to(vfs, chain, &mut logs)?;
+        Ok(CollectedLogs { logs, gap, damaged: found.damaged })
+    }
+}
+
+/// Returns the positions that a restore of these backups and surviving logs can reach. Verifies all logs.
 ///
 /// # Errors
 ///
-/// Returns an error in the cases listed for [`restore`](crate::restore), except for those about its directory.
-pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Path>) -> Result<RestoreWindow> {
-    let options = RestoreOptions { logs: logs.map(Path::to_path_buf), ..RestoreOptions::default() };
-    Ok(RestorePlan::new(vfs, BackupChain::load(&**vfs, backups)?, &options)?.window)
+/// Returns an error in the cases listed for [`restore`](crate::restore), except for those about its directory. Missing
+/// and damaged logs are not errors; the result lists them.
+pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Path>) -> Result<RestoreReach> {
+    let chain = BackupChain::load(&**vfs, backups)?;
+    let CollectedLogs { mut logs, gap, damaged } = CollectedLogs::find(vfs, &chain, logs)?;
+    let mut problems = Vec::new();
+    let gauge = TransferMeter::new(TransferControl::default(), vfs.clock());
+    let mut sound = logs.len();
+    for (index, log) in logs.iter().enumerate() {
+        let Some(stored) = &log.stored else { continue };
+        let file = StoredFile { name: &stored.file, bytes: stored.bytes, ranges: &stored.ranges };
+        if let Err(error) = verify_file(&**vfs, parent_directory(&log.path), file, &gauge) {
+            problems.push(error);
+            sound = sound.min(index);
+        }
+    }
+    let files = |logs: &[PlannedLog]| logs.iter().map(|log| (log.generation, log.path.clone())).collect();
+    let all = logs.len();
+    let is_open = sound == all;
+    logs.truncate(sound);
+    let mut reader = VerifiedLogReader::new(vfs.clone(), files(&logs), is_open);
+    for index in 0..sound {
+        if let Err(error) = reader.next_log() {
+            problems.push(error.into());
+            logs.truncate(index);
+            break;
+        }
+    }
+    problems.extend(gap.map(|gap| gap.error.into()));
+    if logs.is_empty() {
+        return Ok(RestoreReach { window: None, problems, damaged_logs: damaged });
+    }
+    let paths: Vec<PathBuf> = logs.iter().map(|log| log.path.clone()).collect();
+    let names = RecoverySet::find(vfs, &paths)?;
+    check_stream(&chain, &names)?;
+    if let Err(error) = names.verify(vfs, &replayed(&logs), LogPosition::MAX) {
+        problems.push(error.into());
+    }
+    let window = match RestoreWindow::find(vfs, &chain, &logs, &names) {
+        Err(error @ BackupError::Set(BackupSetError::NeededLogMissing { .. })) => {
+            problems.push(error);
+            return Ok(RestoreReach { window: None, problems, damaged_logs: damaged });
+        }
+        window => window?,
+    };
+    let window = (window.earliest <= window.latest).then_some(window);
+    Ok(RestoreReach { window, problems, damaged_logs: damaged })
+}
+
+/// Fails if the logs of the backups belong to another stream than the manifest.
+fn check_stream(chain: &BackupChain, names: &RecoverySet) -> Result<()> {
+    if Some(names.signature) == chain.base.manifest.signature() {
+        return Ok(());
+    }
+    Err(BackupSetError::OtherStreamInBackup(chain.base.directory.clone()).into())
+}
+
+fn replayed(logs: &[PlannedLog]) -> RecoveryPlan {
+    let logs = logs.iter().map(|log| (log.generation, log.path.clone())).collect();
+    RecoveryPlan { logs, required: None, missing: None, committed: None }
 }
 
 impl RestorePlan {
     /// Collects the logs from the backups and the surviving logs, and verifies all of them.
     pub fn new(vfs: &Arc<dyn Vfs>, chain: BackupChain, options: &RestoreOptions) -> Result<RestorePlan> {
-        let mut logs: Vec<PlannedLog> = chain
-            .logs()?
-            .into_iter()
-            .map(|(generation, log)| PlannedLog {
-                generation: Generation(generation),
-                path: log.directory.join(&log.stored.file),
-                stored: Some(log.stored),
-            })
-            .collect();
-        let behind_gap = match &options.logs {
-            Some(directory) => add_surviving_logs(vfs, &chain, directory, &mut logs)?,
-            None => None,
-        };
+        let CollectedLogs { mut logs, gap, damaged } =
+            CollectedLogs::find(vfs, &chain, options.logs.as_deref())?;
         let paths: Vec<PathBuf> = logs.iter().map(|log| log.path.clone()).collect();
         let names = RecoverySet::find(vfs, &paths)?;
-        if Some(names.signature) != chain.base.manifest.signature() {
-            return Err(BackupSetError::OtherStreamInBackup(chain.base.directory).into());
-        }
+        check_stream(&chain, &names)?;
         let until = match options.until {
             Some(until) => until.position(vfs, &names)?,
             None => LogPosition::MAX,
         };
-        if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
-            return Err(BackupSetError::LogMissing(missing.0).into());
+        if let Some(gap) = gap.filter(|gap| until > gap.at) {
+            return Err(gap.error.into());
         }
         let window = RestoreWindow::find(vfs, &chain, &logs, &names)?;
-        // The earliest position is the greatest one if the backup lacks a log that it needs.
-        if until < window.earliest || window.earliest == LogPosition::MAX {
+        if until < window.earliest {
             let RestoreWindow { earliest, earliest_time: time, .. } = window;
             return Err(BackupSetError::EndTooLow { earliest, time }.into());
         }
         let newest = logs.last().map_or(Generation(0), |log| log.generation);
         let ends_early = options.until.is_some_and(|end| window.ends_before(end, until, newest));
         logs.retain(|log| LogPosition::new(log.generation.0, 1, 0) < until);
-        let planned = RecoveryPlan {
-            logs: logs.iter().map(|log| (log.generation, log.path.clone())).collect(),
-            required: None,
-            missing: None,
-            committed: None,
-        };
-        names.verify(vfs, &planned, until)?;
-        Ok(RestorePlan { chain, logs, until, names, window, ends_early })
+        names.verify(vfs, &replayed(&logs), until)?;
+        Ok(RestorePlan { chain, logs, until, names, window, ends_early, damaged_logs: damaged })
     }
 
     /// Returns the name of a log in the restored directory.
@@ -90,45 +157,4 @@ impl RestorePlan {
         let newest = self.logs.last().map_or(Generation(0), |log| log.generation);
         self.names.name_of(generation, newest)
     }
-}
-
-/// Adds the surviving logs that follow the logs from the backups. If there is a gap, returns the first missing
-/// generation.
-fn add_surviving_logs(
-    vfs: &Arc<dyn Vfs>,
-    chain: &BackupChain,
-    directory: &Path,
-    logs: &mut Vec<PlannedLog>,
-) -> Result<Option<Generation>> {
-    let files = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
-    let is_log = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("log") || extension == "jtx")
-    };
-    let files: Vec<PathBuf> = files.into_iter().filter(is_log).collect();
-    if files.is_empty() {
-        return Err(BackupSetError::NoSurvivingLogs(directory.to_path_buf()).into());
-    }
-    let found = RecoverySet::find(vfs, &files)?;
-    found.require_complete()?;
-    if Some(found.signature) != chain.base.manifest.signature() {
-        return Err(BackupSetError::OtherSurvivingLogs(directory.to_path_buf()).into());
-    }
-    let last = logs.last().map_or(Generation(0), |log| log.generation);
-    // The last log may have been open when it was backed up, so a surviving log may contain more of its records.
-    let open = chain.backups().last().is_some_and(|(_, manifest)| manifest.generations.last_is_open);
-    if let Some(path) = found.logs.get(&last).filter(|_| open)
-        && let Some(log) = logs.last_mut()
-    {
-        log.path.clone_from(path);
-        log.stored = None;
-    }
-    let mut expected = last.next();
-    for (generation, path) in found.logs.range(expected..) {
-        if *generation != expected {
-            return Ok(Some(expected));
-        }
-        logs.push(PlannedLog { generation: *generation, path: path.clone(), stored: None });
-        expected = generation.next();
-    }
-    Ok(None)
 }

@@ -7,11 +7,13 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, Vfs};
 
 use crate::chain::BackupChain;
+use crate::damaged_log::DamagedLog;
 use crate::error::{BackupError, Result};
 use crate::manifest::{StoredDatabase, StoredFile};
 use crate::planned_log::PlannedLog;
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::recovery::ReplayEnd;
+use crate::set_error::BackupSetError;
 use crate::verify::open_stored;
 
 /// The positions that a restore can reach, and the times of the log segments at its ends.
@@ -25,6 +27,17 @@ pub struct RestoreWindow {
     pub latest: LogPosition,
     /// Time at which the last log segment was begun.
     pub latest_time: Option<LogTime>,
+}
+
+/// The positions that a restore of backups and surviving logs can reach, and the logs that limit them.
+#[derive(Clone, Debug)]
+pub struct RestoreReach {
+    /// The positions, or `None` if no position can be reached.
+    pub window: Option<RestoreWindow>,
+    /// Missing and damaged logs, at which a restore to a later position would fail.
+    pub problems: Vec<BackupError>,
+    /// Surviving logs with a damaged header.
+    pub damaged_logs: Vec<DamagedLog>,
 }
 
 impl RestoreWindow {
@@ -68,15 +81,18 @@ impl RestoreWindow {
 fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase) -> Result<LogPosition> {
     let base = &chain.base;
     if let Some((_, needed)) = database.needs {
-        let log = base.manifest.logs.iter().find(|log| log.generation == needed);
-        return Ok(log.map_or(LogPosition::MAX, |log| {
-            log.end_position().min(LogPosition::new(log.generation + 1, 0, 0))
-        }));
+        let Some(log) = base.manifest.logs.iter().find(|log| log.generation == needed) else {
+            let (directory, file) = (base.directory.clone(), database.file.clone());
+            return Err(BackupSetError::NeededLogMissing { directory, file, generation: needed }.into());
+        };
+        return Ok(log.end_position().min(LogPosition::new(log.generation.saturating_add(1), 0, 0)));
     }
     let stored = StoredFile { name: &database.file, bytes: database.bytes, ranges: &database.ranges };
     let path = base.directory.join(&database.file);
     let file = open_stored(vfs, &path, stored)?;
-    let Some(sum) = stored.range_checksums().0.first().copied() else { return Ok(LogPosition::MAX) };
+    let Some(sum) = stored.range_checksums().0.first().copied() else {
+        return Err(BackupSetError::OtherDatabase(path).into());
+    };
     let mut start = IoBuffer::zeroed(RANGE_BYTES);
     if !read_range(&*file, &path, range_bounds(0, stored.bytes), sum, &mut start)? {
         // The restore itself reports the damage, and removes what it has created.
@@ -86,6 +102,7 @@ fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase
         .map_err(|error| BackupError::from(ese_engine::Error::corrupt(&path, error)))?;
     match header.state {
         DatabaseState::CleanShutdown => Ok(header.consistent_position),
-        _ => Ok(LogPosition::MAX),
+        // According to the manifest, the database needs no logs.
+        _ => Err(BackupSetError::OtherDatabase(path).into()),
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use ese_format::log::header::LogHeaderError;
 use ese_format::{LogPosition, LogTime};
 use jetcell_vfs::FileName;
 
@@ -74,6 +75,19 @@ pub enum BackupSetError {
         /// Time at which the log segment before this position was begun.
         time: Option<LogTime>,
     },
+    /// The backup does not contain a log that its database needs to be consistent.
+    #[error(
+        "{}: {file} needs log generation {generation:X} (hexadecimal), which is not in the backup",
+        .directory.display()
+    )]
+    NeededLogMissing {
+        /// Directory of the backup.
+        directory: PathBuf,
+        /// Name of the database.
+        file: FileName,
+        /// Generation of the log.
+        generation: u32,
+    },
     /// The log directly after the full backup is missing.
     #[error(
         "{}: log generation {generation:X} (hexadecimal) is not in any of the backups", .directory.display()
@@ -123,6 +137,14 @@ pub enum BackupSetError {
     /// The log of this generation is neither in the backups nor among the surviving logs.
     #[error("log generation {0:X} (hexadecimal) is neither in the backups nor among the surviving logs")]
     LogMissing(u32),
+    /// The header of a surviving log is damaged, and logs follow it.
+    #[error("{}: {error}", .path.display())]
+    LogDamaged {
+        /// Path of the log.
+        path: PathBuf,
+        /// The damage.
+        error: LogHeaderError,
+    },
     /// The first log for the new backup is missing.
     #[error("log generation {0:X} (hexadecimal), which this backup must start with, is missing")]
     FirstLogMissing(u32),
@@ -243,8 +265,10 @@ impl BackupSetError {
                 (-556, "JET_errGivenLogFileIsNotContiguous")
             }
             BackupSetError::NoSurvivingLogs(_)
+            | BackupSetError::NeededLogMissing { .. }
             | BackupSetError::LogMissing(_)
             | BackupSetError::FirstLogMissing(_) => (-557, "JET_errMissingRestoreLogFiles"),
+            BackupSetError::LogDamaged { .. } => (-501, "JET_errLogFileCorrupt"),
             BackupSetError::OtherHistory { .. } => (-515, "JET_errInvalidLogSequence"),
         }
     }
@@ -276,8 +300,11 @@ impl BackupSetError {
                 "also specify the backup that contains it"
             }
             BackupSetError::OtherEarlierBackup => "specify the correct backup, or make a full backup",
-            BackupSetError::LogMissing(_) => "restore the log, or use --until to stop before it",
+            BackupSetError::LogMissing(_) | BackupSetError::LogDamaged { .. } => {
+                "restore the log, or use --until to stop before it"
+            }
             BackupSetError::OtherHistory { .. } => "omit the backups of one of the histories",
+            BackupSetError::NeededLogMissing { .. } => "use another backup",
             BackupSetError::BadPages(_)
             | BackupSetError::OtherDatabase(_)
             | BackupSetError::NotClean(_)

@@ -121,7 +121,8 @@ fn begin_set(vfs: &Arc<dyn Vfs>, to: &Path, list: &StreamList) -> Result<()> {
 
 /// Removes the list of a set in which no backup was begun, and its directory if it is then empty.
 pub fn discard_empty_set(vfs: &Arc<dyn Vfs>, to: &Path) {
-    let is_empty = |members: Vec<PathBuf>| !members.iter().any(|member| member.exists());
+    // A backup that cannot be examined exists.
+    let is_empty = |members: Vec<PathBuf>| !members.iter().any(|member| member.try_exists().unwrap_or(true));
     if read_stream_set(&**vfs, to).is_ok_and(|members| members.is_some_and(is_empty)) {
         let _ = text_file::remove(&**vfs, &to.join(STREAMS_FILE));
         let _ = std::fs::remove_dir(to);

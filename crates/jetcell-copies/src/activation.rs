@@ -345,7 +345,7 @@ impl Activation<'_> {
             return Ok(None);
         }
         // The generation after the newest closed one was being written at that time.
-        let seen = state.active.map_or(first, |active| active.closed + 1);
+        let seen = state.active.map_or(first, |active| active.closed.saturating_add(1));
         let last_known = newest_there.unwrap_or(seen).max(first);
         let commits = handover.and_then(|handover| {
             let before = Generation(first.saturating_sub(1));
@@ -394,7 +394,8 @@ impl Activation<'_> {
                 other => return Err(Refusal::DatabaseState(other).at(&path)),
             };
             if needed.0 > newest {
-                return Err(Refusal::NeedsLogs { first: Generation(newest + 1), last: needed }.at(&path));
+                return Err(Refusal::NeedsLogs { first: Generation(newest.saturating_add(1)), last: needed }
+                    .at(&path));
             }
         }
         Ok(())

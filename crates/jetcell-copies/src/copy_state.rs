@@ -240,6 +240,13 @@ impl CopyState {
         }
     }
 
+    /// Records a contact with an active side that had all closed logs of this copy, but no later ones. `oldest` is the
+    /// oldest generation that it had.
+    pub(crate) fn record_contact(&mut self, oldest: u32, now_unix_ms: i64) {
+        let closed = self.next.saturating_sub(1);
+        self.active = Some(ActiveSideStatus { oldest: oldest.min(closed), closed, at_unix_ms: now_unix_ms });
+    }
+
     /// Returns the format of the log names.
     pub fn log_name_form(&self) -> LogNameFormat {
         LogNameFormat { short: self.short_names, newer_extensions: self.newer_extensions }
@@ -290,7 +297,7 @@ impl CopyState {
     /// Returns the number of closed generations that the active side had as of its last response and the copy does
     /// not have.
     pub fn copy_queue(&self) -> u32 {
-        self.active.map_or(0, |active| (active.closed + 1).saturating_sub(self.next))
+        self.active.map_or(0, |active| active.closed.saturating_add(1).saturating_sub(self.next))
     }
 
     /// Returns the number of generations that the copy has but has not yet replayed.

@@ -184,8 +184,10 @@ impl Handover for DirectoryHandover {
         let mut state = CopyState::new_seeding(id, successor.to_string(), &self.logs, self.set.signature);
         state.databases = self.databases();
         state.log_bytes = self.set.logs.values().next().map_or(0, |path| vfs.file_len(path).unwrap_or(0));
-        (state.next, state.end) = (end.map_or(newest + 1, |end| end.next().0), end);
+        (state.next, state.end) = (end.map_or(newest.saturating_add(1), |end| end.next().0), end);
         state.replayed = state.next.saturating_sub(1);
+        let oldest = self.set.logs.first_key_value().map_or(0, |(oldest, _)| oldest.0);
+        state.record_contact(oldest, vfs.clock().unix_ms());
         state.phase = phase;
         // The logs are renamed first. After the renames no instance can be opened.
         self.archive()?;

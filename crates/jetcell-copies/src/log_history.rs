@@ -169,20 +169,20 @@ impl LogHistory {
             match self.compare_generation(other, *generation)? {
                 LogComparison::Yes => break,
                 LogComparison::Longer if *generation == newest && parted.is_none() => {
-                    let behind = other.newest().0 - newest.0;
+                    let behind = other.newest().0.saturating_sub(newest.0);
                     return Ok(if behind > 0 {
                         // The other side closed this generation earlier, so its content differs.
                         HistoryRelation::OtherContent(newest)
                     } else {
-                        HistoryRelation::Ahead(self.newest().0 - newest.0)
+                        HistoryRelation::Ahead(self.newest().0.saturating_sub(newest.0))
                     });
                 }
                 LogComparison::Shorter if *generation == newest && parted.is_none() => {
-                    let ahead = self.newest().0 - newest.0;
+                    let ahead = self.newest().0.saturating_sub(newest.0);
                     return Ok(if ahead > 0 {
                         HistoryRelation::OtherContent(newest)
                     } else {
-                        HistoryRelation::Behind(other.newest().0 - newest.0)
+                        HistoryRelation::Behind(other.newest().0.saturating_sub(newest.0))
                     });
                 }
                 _ => parted = Some(*generation),
@@ -201,8 +201,8 @@ impl LogHistory {
         }
         Ok(match ours.cmp(&theirs) {
             std::cmp::Ordering::Equal => HistoryRelation::Equal,
-            std::cmp::Ordering::Less => HistoryRelation::Behind(theirs.0 - ours.0),
-            std::cmp::Ordering::Greater => HistoryRelation::Ahead(ours.0 - theirs.0),
+            std::cmp::Ordering::Less => HistoryRelation::Behind(theirs.0.saturating_sub(ours.0)),
+            std::cmp::Ordering::Greater => HistoryRelation::Ahead(ours.0.saturating_sub(theirs.0)),
         })
     }
 
@@ -212,7 +212,7 @@ impl LogHistory {
         let newest = shorter.newest();
         match (shorter.log_end(newest)?, longer.header(newest.next())?) {
             (Some(end), Some(next)) if is_successor(&end, &next) => {
-                let distance = longer.newest().0 - newest.0;
+                let distance = longer.newest().0.saturating_sub(newest.0);
                 let is_behind = self.newest() < other.newest();
                 Ok(if is_behind {
                     HistoryRelation::Behind(distance)

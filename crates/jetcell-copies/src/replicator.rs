@@ -313,7 +313,7 @@ impl Replicator {
         };
         let place = Some(self.source.address());
         // The side at this address may have been reseeded and activated again in the meantime.
-        let is_ahead = self.state.next > offer.closed.0 + 1;
+        let is_ahead = self.state.next > offer.closed.0.saturating_add(1);
         if !self.confirmed || is_ahead || self.state.confirmed_with != place {
             self.confirmed = false;
             let confirmed = fetcher.confirm(&mut self.state, offer)?;
@@ -347,7 +347,9 @@ impl Replicator {
 
     /// Reports to the active side which logs the copy needs, if they have changed or the contact interval has passed.
     fn send_registration(&mut self, now: i64) -> Result<()> {
-        let recent = |(needs, at): (u32, i64)| needs == self.state.next && now - at < CONTACT_INTERVAL_MS;
+        let recent = |(needs, at): (u32, i64)| {
+            needs == self.state.next && now.saturating_sub(at) < CONTACT_INTERVAL_MS
+        };
         if self.last_registration.is_some_and(recent) {
             return Ok(());
         }

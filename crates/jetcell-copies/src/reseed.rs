@@ -170,8 +170,10 @@ impl Reseed {
         let first = match relation {
             HistoryRelation::Equal | HistoryRelation::Behind(_) => None,
             HistoryRelation::OtherContent(first) => Some(first),
-            HistoryRelation::ForeignPast(first) => Some(Generation(first.0 - 1)),
-            HistoryRelation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
+            HistoryRelation::ForeignPast(first) => Some(Generation(first.0.saturating_sub(1))),
+            HistoryRelation::Ahead(more) if more > 0 => {
+                Some(Generation(ours.newest().0.saturating_sub(more).saturating_add(1)))
+            }
             HistoryRelation::Ahead(_) => Some(ours.newest()),
             HistoryRelation::OtherStream => {
                 return Err(FullReseedReason::OtherStream.into());
@@ -334,6 +336,7 @@ impl Reseed {
         state.replayed = first.saturating_sub(1);
         state.phase = CopyPhase::Following;
         self.fetch_logs(&mut state, newest)?;
+        state.record_contact(oldest, vfs.clock().unix_ms());
         for (database, header) in self.stored.databases.iter().zip(&headers) {
             let file = self.open(&database.path, OpenMode::Write)?;
             write_header(&*file, header)?;

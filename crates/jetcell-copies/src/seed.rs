@@ -418,6 +418,7 @@ impl SeedOperation<'_> {
         state.next = closed.map_or(manifest.generations.first, |log| log.generation + 1);
         state.replayed = first.min(state.next).saturating_sub(1);
         state.log_bytes = manifest.logs.first().map_or(0, |log| log.bytes);
+        state.record_contact(manifest.generations.first, self.vfs.clock().unix_ms());
         state.phase = CopyPhase::Following;
         Ok(())
     }

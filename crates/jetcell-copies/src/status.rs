@@ -67,8 +67,8 @@ impl CopyStatus {
         };
         let logs = StreamDirectory::new(vfs, directory, state.base_name, state.log_name_form());
         let closed = newest_closed(&logs).filter(|(_, stream)| *stream == state.stream());
-        let missing = closed.map_or(0, |(closed, _)| closed.next().0.saturating_sub(state.next));
-        let queues = (state.copy_queue().max(missing), state.replay_queue());
+        let missing_there = closed.map_or(0, |(closed, _)| missing(closed, state.next));
+        let queues = (state.copy_queue().max(missing_there), state.replay_queue());
         let contact =
             state.active.map(|active| active.at_unix_ms).max(registered.map(|(_, contact)| contact));
         let first = created(&logs, Generation(state.replayed.saturating_add(1)));
@@ -82,13 +82,13 @@ impl CopyStatus {
         logs: &StreamDirectory,
         now_unix_ms: i64,
     ) -> CopyStatus {
-        let missing =
-            newest_closed(logs).map_or(0, |(closed, _)| closed.next().0.saturating_sub(registration.needs.0));
+        let missing_there =
+            newest_closed(logs).map_or(0, |(closed, _)| missing(closed, registration.needs.0));
         let contact = Some(registration.contact_unix_ms).filter(|contact| *contact > 0);
         let current = created(logs, registration.needs);
         let log = logs.archived(registration.needs);
         let bytes = logs.vfs.file_len(&log).unwrap_or_default();
-        CopyStatus::from_queues((missing, 0), bytes, contact, current, now_unix_ms)
+        CopyStatus::from_queues((missing_there, 0), bytes, contact, current, now_unix_ms)
     }
 
     /// `current` is the time up to which the copy has all changes.
@@ -108,7 +108,7 @@ impl CopyStatus {
             0 => contact_age.map(|age| age / 1000),
             _ => current_unix_ms.map(|current| age(current).div_ceil(1000)),
         };
-        let bytes = u64::from(generations) * log_bytes;
+        let bytes = u64::from(generations).saturating_mul(log_bytes);
         let lag = CopyLag { generations, bytes, seconds };
         CopyStatus { copy_queue, replay_queue, lag, contact_unix_ms, is_in_contact }
     }
@@ -118,10 +118,10 @@ impl CopyStatus {
         self.lag.seconds.is_some_and(|seconds| Duration::from_secs(seconds) <= max)
     }
 
-    /// Returns true if the lag is within the limit. Without a limit, returns true if the last contact is recent. A copy
-    /// without a contact has just been seeded.
+    /// Returns true if the lag is within the limit. Without a limit, returns true if the last contact is recent. Seeding
+    /// counts as a contact.
     pub(crate) fn is_recent(&self, max_lag: Option<Duration>) -> bool {
-        max_lag.map_or(self.is_in_contact || self.contact_unix_ms.is_none(), |max| self.is_within(max))
+        max_lag.map_or(self.is_in_contact, |max| self.is_within(max))
     }
 
     /// Returns true if the copy is not unfit, and if it follows its active side with a lag within the limit. Without a
@@ -137,12 +137,17 @@ impl CopyStatus {
             CopyPhase::Seeding => "seeding",
             CopyPhase::Unfit { .. } => "unfit",
             CopyPhase::Activating { .. } => "activating",
-            CopyPhase::Following if !self.is_in_contact && self.contact_unix_ms.is_some() => "no_contact",
+            CopyPhase::Following if !self.is_in_contact => "no_contact",
             CopyPhase::Following if state.tries > 0 => "retrying",
             CopyPhase::Following if self.lag.generations == 0 => "healthy",
             CopyPhase::Following => "catching up",
         }
     }
+}
+
+/// Returns the number of generations up to `closed` that a copy does not have, if `next` is the first one.
+fn missing(closed: Generation, next: u32) -> u32 {
+    closed.0.saturating_add(1).saturating_sub(next)
 }
 
 /// Returns the newest closed generation in a directory, and the signature of its stream. Returns `None` if there is no

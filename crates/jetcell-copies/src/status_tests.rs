@@ -21,6 +21,29 @@ fn current_state() -> CopyState {
 }
 
 #[test]
+fn the_queues_and_the_lag_of_hostile_state_do_not_overflow() {
+    let extremes = [0, 1, 0x7FFF_FFFF, u32::MAX];
+    for (next, replayed) in extremes.into_iter().flat_map(|next| extremes.map(|replayed| (next, replayed))) {
+        for closed in extremes {
+            for at_unix_ms in [i64::MIN, 0, i64::MAX] {
+                let mut state = current_state();
+                (state.next, state.replayed, state.log_bytes) = (next, replayed, u64::MAX);
+                state.replayed_unix_ms = Some(at_unix_ms);
+                state.active = Some(ActiveSideStatus { oldest: closed, closed, at_unix_ms });
+                for now in [i64::MIN, NOW, i64::MAX] {
+                    let status = CopyStatus::new(&state, now);
+                    let expected = closed.saturating_add(1).saturating_sub(next);
+                    assert_eq!(status.copy_queue, expected, "{next} {closed}");
+                    let replay = u64::from(next).saturating_sub(1).saturating_sub(replayed.into());
+                    assert_eq!(u64::from(status.replay_queue), replay, "{next} {replayed}");
+                    assert_eq!(status.lag.bytes == 0, status.lag.generations == 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_copy_without_contact_lags_since_the_last_contact() {
     let mut state = current_state();
     let status = CopyStatus::new(&state, NOW);
@@ -41,9 +64,9 @@ fn a_copy_without_contact_lags_since_the_last_contact() {
     state.replayed_unix_ms = None;
     let status = CopyStatus::new(&state, NOW);
     assert!(status.lag.seconds.is_none() && !status.is_within(Duration::MAX));
-    // A copy that was just seeded has had no contact yet.
+    // Seeding counts as a contact, so a copy without one was seeded by an earlier version.
     state.active = None;
     let status = CopyStatus::new(&state, NOW);
-    assert!(status.health(&state) != "no_contact" && status.is_fit(&state, None));
+    assert!(status.health(&state) == "no_contact" && !status.is_fit(&state, None));
     assert!(!status.is_fit(&state, Some(Duration::MAX)), "the lag is unknown");
 }

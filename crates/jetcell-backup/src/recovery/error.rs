@@ -40,6 +40,9 @@ pub enum RecoveryError {
     /// Another process is using the directory of the copy.
     #[error("{}: another process is using the directory", .0.display())]
     DirectoryInUse(PathBuf),
+    /// The directory of the copy is a link whose target does not exist.
+    #[error("{}: the path is a link to a directory that does not exist", .0.display())]
+    DanglingLink(PathBuf),
     /// The directory of the copy contains files.
     #[error("{}: the directory is not empty", .0.display())]
     NotEmpty(PathBuf),
@@ -87,9 +90,9 @@ impl RecoveryError {
                 "also specify its file, or use --allow-loss to recover the other databases without it"
             }
             RecoveryError::NoDatabase(_) => "specify the databases, or restore the earlier logs",
-            RecoveryError::DirectoryInUse(_) | RecoveryError::NotEmpty(_) => {
-                "use --into to specify a different directory"
-            }
+            RecoveryError::DirectoryInUse(_)
+            | RecoveryError::NotEmpty(_)
+            | RecoveryError::DanglingLink(_) => "use --into to specify a different directory",
             RecoveryError::SameName(_) => "specify only one of them",
             RecoveryError::NameTaken { .. } => "move that file, or use --into to recover into a copy",
             RecoveryError::Io(_) | RecoveryError::NoLogs => return None,

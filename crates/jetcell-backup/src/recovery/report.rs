@@ -36,9 +36,21 @@ pub struct RecoveryReport {
     pub databases: Vec<RecoveredDatabase>,
     /// Files that are not part of the stream.
     pub ignored: Vec<IgnoredFile>,
-    /// True if the ignored files include databases, or logs of another stream.
+    /// True if the ignored files include databases, also missing ones, or logs of another stream.
     #[serde(skip)]
     pub is_partial: bool,
+}
+
+impl RecoveryReport {
+    /// Returns true if the recovery left no database. A dry run creates none.
+    pub fn has_no_database(&self) -> bool {
+        !self.dry_run && self.databases.is_empty()
+    }
+
+    /// Returns true if the recovery lost no logs, ignored no databases, and recovered at least one.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty() && !self.is_partial && !self.has_no_database()
+    }
 }
 
 /// The range of log generations that a recovery replayed.

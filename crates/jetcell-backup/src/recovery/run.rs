@@ -38,12 +38,14 @@ impl RecoveryRequest {
             return Err(RecoveryError::TruncatesLog);
         }
         let prepared = self.prepare(vfs)?;
-        let missing = prepared
+        let missing: Vec<IgnoredFile> = prepared
             .set
             .missing_databases(&prepared.verified)
-            .map(|logged| IgnoredFile { path: logged.into(), why: IgnoredFileReason::MissingDatabase });
+            .map(|logged| IgnoredFile { path: logged.into(), why: IgnoredFileReason::MissingDatabase })
+            .collect();
         let mut report = RecoveryReport {
             dry_run: self.dry_run,
+            is_partial: !missing.is_empty() || prepared.set.left_out().next().is_some(),
             databases: prepared.set.databases.iter().map(describe_database).collect(),
             ignored: prepared
                 .set
@@ -52,7 +54,6 @@ impl RecoveryRequest {
                 .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.clone().into() })
                 .chain(missing)
                 .collect(),
-            is_partial: prepared.set.left_out().next().is_some(),
             ..RecoveryReport::default()
         };
         if let (Some((first, _)), Some((last, _))) = (prepared.plan.logs.first(), prepared.plan.logs.last()) {
@@ -132,7 +133,7 @@ impl PlannedReplay<'_> {
         if !work.is_copy() {
             after.splice(0..0, set.databases.iter().map(|database| database.path.clone()));
         }
-        report.databases = states(vfs, set, after);
+        report.databases = states(vfs, set, after)?;
         Ok(())
     }
 
@@ -181,8 +182,16 @@ fn describe_database(DiscoveredDatabase { path, header, .. }: &DiscoveredDatabas
 }
 
 /// Returns the stream's databases after the recovery, with their previous states.
-fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<RecoveredDatabase> {
-    let Ok(after) = RecoverySet::find(vfs, &files) else { return Vec::new() };
+fn states(
+    vfs: &Arc<dyn Vfs>,
+    before: &RecoverySet,
+    files: Vec<PathBuf>,
+) -> ese_engine::Result<Vec<RecoveredDatabase>> {
+    let after = match RecoverySet::find(vfs, &files) {
+        // The files do not contain the databases of one stream.
+        Err(ese_engine::Error::Usage(_)) => return Ok(Vec::new()),
+        after => after?,
+    };
     let mut databases: Vec<RecoveredDatabase> = Vec::new();
     for database in after.databases {
         if databases.iter().any(|known| known.path == database.path) {
@@ -196,5 +205,5 @@ fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<
             path: database.path,
         });
     }
-    databases
+    Ok(databases)
 }

@@ -45,6 +45,7 @@ struct WorkingCopies {
 impl WorkingCopies {
     /// Creates the directory, or accepts an empty one, and locks it.
     fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<WorkingCopies> {
+        refuse_dangling_link(directory)?;
         let existed = directory.exists();
         let at_directory = |error| with_path(directory, error);
         create_private_directory(directory).map_err(at_directory)?;
@@ -80,6 +81,17 @@ impl Drop for WorkingCopies {
     }
 }
 
+/// Returns an error if the path is a link whose target does not exist. The directory could not be created there.
+fn refuse_dangling_link(path: &Path) -> Result<()> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    match fs::metadata(path) {
+        Err(error) if is_link && error.kind() == io::ErrorKind::NotFound => {
+            Err(RecoveryError::DanglingLink(path.to_path_buf()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns an error if several databases have the same name.
 fn check_names(set: &RecoverySet) -> Result<()> {
     let mut names = HashSet::new();
@@ -100,7 +112,8 @@ impl WorkingSet {
                 create_private_directory(directory).map_err(at_directory)?;
                 Err(at_directory(error).into())
             }
-            Ok(false) | Err(_) => check_names(&prepared.set),
+            Ok(false) => check_names(&prepared.set),
+            Err(_) => refuse_dangling_link(directory).and_then(|()| check_names(&prepared.set)),
         }
     }
 
@@ -193,14 +206,14 @@ impl WorkingSet {
             }
             vfs.sync_directory(&directory).map_err(|error| with_path(&directory, error))?;
         }
-        let reserves = find_reserve_logs(&directory);
+        let reserves = find_reserve_logs(&directory)?;
         let had_lock_file = directory.join(lock_file(set.base_name)).exists();
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves, had_lock_file, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs and its lock file.
     pub fn keep(&mut self, base_name: FileStem) -> Result<()> {
-        for reserve in find_reserve_logs(&self.directory) {
+        for reserve in find_reserve_logs(&self.directory)? {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
             }
@@ -230,8 +243,21 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
     Ok(vfs.rename(from, to).map_err(at_log)?)
 }
 
-/// Returns the reserve logs in a directory.
-fn find_reserve_logs(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
+/// Returns the reserve logs in a directory. A directory that does not exist has none.
+fn find_reserve_logs(directory: &Path) -> Result<Vec<PathBuf>> {
+    let at_directory = |error| with_path(directory, error);
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at_directory)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(at_directory)?.path();
+        found.extend(path.extension().is_some_and(|extension| extension == "jrs").then_some(path));
+    }
+    Ok(found)
 }
+
+#[cfg(test)]
+#[path = "working_set_tests.rs"]
+mod tests;

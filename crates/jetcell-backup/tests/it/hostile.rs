@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_engine::DatabaseOptions;
+use ese_format::LogPosition;
 use jetcell_backup::{
-    BackupError, BackupManifest, BackupOptions, BackupState, BackupType, RestoreOptions, back_up_stopped,
-    restore, verify,
+    BackupError, BackupManifest, BackupOptions, BackupSetError, BackupState, BackupType, RestoreOptions,
+    back_up_stopped, restore, verify,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use twox_hash::XxHash3_64;
 
-use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
 const MANIFEST: &str = "/backup/manifest.json";
 
@@ -118,6 +119,45 @@ fn a_manifest_with_an_impossible_generation_is_refused() {
         let error = restore_to(&files, &["/backup"], "/restored", None).map(drop).unwrap_err().to_string();
         assert!(error.contains("is out of range"), "{replacement}: {error}");
     }
+}
+
+/// The earliest position of a restore depends on the manifest.
+#[test]
+fn a_manifest_with_forged_positions_is_refused_with_its_reason() {
+    let (disk, files) = disk();
+    let site = TestInstance::open(&files, "/one", 300);
+    let early = site.insert(0..50);
+    site.back_up("/backup", BackupType::Full, None).unwrap();
+    site.close();
+    let sound = BackupManifest::read(&*files, Path::new("/backup")).unwrap();
+    let (first, last) = sound.databases[0].needs.unwrap();
+    let needs = format!("\"needs\":[{first},{last}]");
+    let end = format!("\"end\":\"{}\"", sound.logs.last().unwrap().end);
+    for (part, replacement) in [
+        (&needs, "\"needs\":[1,2147483646]"),
+        (&needs, "\"needs\":null"),
+        (&end, "\"end\":\"ffffffffffffffff\""),
+        (&end, "\"end\":\"\""),
+    ] {
+        reseal(&disk, &sound, &[(part, replacement)]);
+        for until in [None, Some(early), Some(LogPosition::MIN), Some(LogPosition::MAX)] {
+            let restored = restore_to(&files, &["/backup"], "/restored", until).map(drop);
+            let is_forged_need = part == &needs;
+            match restored {
+                Err(BackupError::Set(error)) => assert!(!error.to_string().contains("FFFFFFFF"), "{error}"),
+                Err(error) => assert!(matches!(error, BackupError::Engine(_)), "{replacement}: {error:?}"),
+                Ok(()) => assert!(!is_forged_need, "{replacement}"),
+            }
+            let left = files.list(Path::new("/restored")).unwrap_or_default();
+            assert!(!is_forged_need || left.is_empty(), "{replacement}: {left:?}");
+            for path in left {
+                files.remove(&path).unwrap();
+            }
+        }
+    }
+    reseal(&disk, &sound, &[(&needs, "\"needs\":[1,2147483646]")]);
+    let error = set_error(restore_to(&files, &["/backup"], "/restored", None));
+    assert!(matches!(error, BackupSetError::NeededLogMissing { generation: 2_147_483_646, .. }), "{error:?}");
 }
 
 #[test]

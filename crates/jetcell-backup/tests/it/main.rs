@@ -3,11 +3,13 @@
 mod bulk_loads;
 mod claims;
 mod continued;
+mod damaged_logs;
 mod faults;
 mod histories;
 mod hostile;
 mod interrupted;
 mod links;
+mod lists;
 mod repeated;
 mod shared_directory;
 mod test_instance;

@@ -17,7 +17,7 @@ fn a_restore_to_a_position_before_the_backup_names_the_earliest_position() {
     site.close();
     back_up_directory(&files, "/one", "/stopped", &options(BackupType::Full, None)).unwrap();
     for backup in ["/running", "/stopped"] {
-        let window = restore_window(&files, &[PathBuf::from(backup)], None).unwrap();
+        let window = restore_window(&files, &[PathBuf::from(backup)], None).unwrap().window.unwrap();
         assert!(before < window.earliest && window.earliest <= window.latest, "{window:?}");
         let refused = set_error(restore_to(&files, &[backup], "/early", Some(before)));
         let BackupSetError::EndTooLow { earliest, .. } = refused else { panic!("{refused:?}") };
@@ -38,7 +38,7 @@ fn a_restore_to_a_position_after_the_last_log_reports_the_last_position() {
     site.back_up("/full", BackupType::Full, None).unwrap();
     let past = site.insert(100..200);
     site.close();
-    let window = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
+    let window = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap().window.unwrap();
     assert!(window.earliest < past && past < window.latest, "{window:?} {past}");
     let restore_until = |until, to: &str| {
         let request =

@@ -7,7 +7,10 @@ use std::time::Duration;
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
 use jetcell_backup::{BackupError, BackupRefusal, ProgramFailure};
-use jetcell_copies::{ContactError, CopyError, CopyPhase, CopyState, ReplayOptions, Replicator, UnfitReason};
+use jetcell_copies::{
+    ContactError, CopyError, CopyPhase, CopyState, CopyStatus, RegisteredCopy, ReplayOptions, Replicator,
+    UnfitReason,
+};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
@@ -398,4 +401,52 @@ fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
             directory.display()
         );
     }
+}
+
+/// Returns the status of the copy according to its directory, and according to its registration.
+fn both_statuses(disk: &SimVfs) -> (CopyStatus, RegisteredCopy) {
+    let files = vfs(disk);
+    let own = CopyStatus::examine(&files, &state(disk), None, files.clock().unix_ms());
+    let mut copies = RegisteredCopy::list(&files, Path::new(ACTIVE)).unwrap();
+    assert_eq!(copies.len(), 1);
+    (own, copies.remove(0))
+}
+
+#[test]
+fn a_copy_that_was_never_followed_has_the_same_fitness_on_both_sides() {
+    let disk = seeded(20);
+    for (seconds, expected) in [(0, true), (120, false)] {
+        disk.clock().sleep(Duration::from_secs(seconds));
+        let state = state(&disk);
+        let (own, registered) = both_statuses(&disk);
+        assert_eq!((own.is_fit(&state, None), registered.is_fit(None)), (expected, expected));
+        let health = |status: &CopyStatus| status.health(&state);
+        assert_eq!(health(&own), health(&registered.status));
+        assert_eq!(health(&own) == "no_contact", !expected);
+        // The registration alone says the same.
+        let id = registered.registration.id.clone();
+        let moved = Path::new("/moved.json");
+        disk.rename(&Path::new(COPY).join("copy.json"), moved).unwrap();
+        let alone = RegisteredCopy::list(&vfs(&disk), Path::new(ACTIVE)).unwrap().remove(0);
+        assert!(alone.state.is_none() && alone.registration.id == id);
+        assert_eq!(alone.is_fit(None), expected);
+        disk.rename(moved, &Path::new(COPY).join("copy.json")).unwrap();
+    }
+}
+
+#[test]
+fn a_log_with_the_last_possible_generation_does_not_overflow_the_lag() {
+    let disk = seeded(20);
+    let log = logs(&disk, ACTIVE).closed().unwrap().pop_last().unwrap().1;
+    let name = Path::new(ACTIVE).join("E00FFFFFFFF.log");
+    disk.put(&name, &disk.contents(&log).unwrap());
+    let (own, registered) = both_statuses(&disk);
+    let expected = u32::MAX - state(&disk).next;
+    assert_eq!((own.copy_queue, registered.status.copy_queue), (expected, expected));
+    // The registration needs a generation after all others.
+    let mut registration = registered.registration;
+    registration.needs = Generation(u32::MAX);
+    registration.contact_unix_ms = i64::MIN;
+    let status = CopyStatus::from_registration(&registration, &logs(&disk, ACTIVE), i64::MAX);
+    assert_eq!((status.copy_queue, status.is_in_contact), (0, false));
 }

@@ -67,6 +67,8 @@ pub struct DatabaseMaintenanceResult {
     pub shrink: Option<ShrinkReport>,
     /// Space inside the file that was returned.
     pub trim: Option<TrimReport>,
+    /// Whether the instance of the database was not opened, because the run was stopped before or opening it failed.
+    pub is_unopened: bool,
     /// Whether all requested tasks are complete.
     pub is_complete: bool,
     /// Reason why not all tasks were run.

@@ -25,6 +25,18 @@ struct MaintainedStream {
     page_size: PageSize,
 }
 
+impl MaintainedStream {
+    /// Returns the results of the databases if the instance is not opened.
+    fn unopened_results(&self) -> Vec<DatabaseMaintenanceResult> {
+        let unopened = |path: &PathBuf| DatabaseMaintenanceResult {
+            path: path.clone(),
+            is_unopened: true,
+            ..DatabaseMaintenanceResult::default()
+        };
+        self.set.databases.iter().map(|database| unopened(&database.path)).collect()
+    }
+}
+
 impl MaintenanceRequest {
     /// Runs the tasks until they are complete or `stop` is cancelled. Dirty databases are recovered first. Events are
     /// written next to the logs. A failure of a database does not prevent the tasks on the other databases. The log
@@ -52,22 +64,28 @@ impl MaintenanceRequest {
         // All instances are examined before one of them is changed.
         let examine = |files: &Vec<PathBuf>| self.examine(vfs, files);
         let streams = streams.iter().map(examine).collect::<Result<Vec<MaintainedStream>>>()?;
+        let is_single = streams.len() == 1;
         let (mut results, mut first_error) = (Vec::new(), None);
         for stream in streams {
+            let unopened = stream.unopened_results();
             // A stopped run does not open further instances. Its report is incomplete.
             if stop.is_cancelled() && !results.is_empty() {
-                break;
+                results.extend(unopened);
+                continue;
             }
             match self.maintain(vfs, stream, stop, progress) {
                 Ok((databases, closed)) => {
                     results.extend(databases);
                     first_error = first_error.or(closed.err().map(MaintenanceError::from));
                 }
-                Err(error) => first_error = first_error.or(Some(error)),
+                Err(error) => {
+                    results.extend(unopened);
+                    first_error = first_error.or(Some(error));
+                }
             }
         }
         match first_error {
-            Some(error) if results.is_empty() => Err(error),
+            Some(error) if is_single && results.iter().all(|result| result.is_unopened) => Err(error),
             Some(error) => Ok(MaintenanceReport::Instance(results, Err(error))),
             None => Ok(MaintenanceReport::Instance(results, Ok(()))),
         }

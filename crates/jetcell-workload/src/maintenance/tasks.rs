@@ -170,7 +170,7 @@ impl MaintenanceRun<'_> {
             shrink,
             trim,
             is_complete,
-            failure: None,
+            ..DatabaseMaintenanceResult::default()
         }
     }
 

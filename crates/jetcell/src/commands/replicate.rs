@@ -178,9 +178,16 @@ impl ReplicateArgs {
 
     /// Returns the active side of a copy, which may have changed since the last run.
     fn source_of(&self, places: &CommandFileSystems, state: &CopyState) -> CommandResult<DirectorySource> {
-        // Database files are needed only for seeding.
-        let is_file = |from: &&PathBuf| self.from.len() > 1 && from.is_file();
-        let directories = self.from.iter().filter(|from| !is_file(from)).map(|from| {
+        let (files, directories): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            self.from.iter().partition(|from| self.from.len() > 1 && from.is_file());
+        for file in files {
+            console::print_note(&format!(
+                "{}: not used, because {} was already seeded, and only its logs are followed",
+                file.display(),
+                self.to.display()
+            ));
+        }
+        let directories = directories.into_iter().map(|from| {
             places.require_directory(from)?;
             let directory = absolute(from)?;
             Ok(StreamDirectory::new(places.vfs(), &directory, state.base_name, state.log_name_form()))

@@ -6,8 +6,8 @@ use std::time::Instant;
 use clap::Args;
 use ese_format::{LogPosition, LogTime};
 use jetcell_backup::{
-    BackupList, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreResult, RestoreWindow, restore,
-    restore_window,
+    BackupList, DamagedLog, RESTORE_MARKER, ReplayEnd, RestoreOptions, RestoreReach, RestoreResult,
+    RestoreWindow, restore, restore_window,
 };
 use jetcell_input::number::human_bytes;
 use jetcell_input::quantity::ByteRate;
@@ -38,8 +38,8 @@ Examples:
       over the old files; copies only differences
   jetcell check --structure restored
 
-Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, or the logs end before --until, 2 not
-restored.";
+Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, or the logs end before --until, or a log in
+--logs has a damaged header (--list: a log is missing or damaged), 2 not restored.";
 
 /// Restore databases from a full backup and the later backups that build on it
 #[derive(Args)]
@@ -78,9 +78,11 @@ impl RestoreArgs {
         let only_one = |backup: &PathBuf| BackupList::find_single(&*vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
         let Some(to) = &self.to else {
-            let window = restore_window(&vfs, &backups, self.logs.as_deref())?;
-            console::print_result(self.json, || window_json(&window), || window_text(&window));
-            return Ok(CommandOutcome::Good);
+            let reach = restore_window(&vfs, &backups, self.logs.as_deref())?;
+            console::print_result(self.json, || reach_json(&reach), || reach_text(&reach));
+            let is_good =
+                reach.window.is_some() && reach.problems.is_empty() && reach.damaged_logs.is_empty();
+            return Ok(CommandOutcome::good_if(is_good));
         };
         for backup in &backups {
             refuse_inside(backup, to)?;
@@ -114,7 +116,9 @@ impl RestoreArgs {
             || json_with_evidence(as_json(to, &restored), backups.iter().chain([to])),
             || as_text(to, &restored, began.elapsed().as_secs_f64()),
         )?;
-        Ok(CommandOutcome::good_if(restored.skipped_databases.is_empty() && !restored.ends_early))
+        let is_good =
+            restored.skipped_databases.is_empty() && !restored.ends_early && restored.damaged_logs.is_empty();
+        Ok(CommandOutcome::good_if(is_good))
     }
 }
 
@@ -132,6 +136,7 @@ fn as_json(to: &Path, restored: &RestoreResult) -> serde_json::Value {
         "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
         "already_unix_ms": restored.earlier_restore_unix_ms, "ends_early": restored.ends_early,
         "window": restored.window.as_ref().map(window_json),
+        "damaged_logs": damaged_logs_json(&restored.damaged_logs),
     })
 }
 
@@ -169,7 +174,16 @@ fn as_text(to: &Path, restored: &RestoreResult, seconds: f64) -> String {
         restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
     );
     lines.extend(missed_end(restored));
+    lines.extend(restored.damaged_logs.iter().map(|log| format!("  DAMAGED LOG: {log}")));
     jetcell_input::printable_rows(&lines) + "\n"
+}
+
+fn damaged_logs_json(logs: &[DamagedLog]) -> Vec<serde_json::Value> {
+    let item = |log: &DamagedLog| {
+        let why = log.error.to_string();
+        json!({ "path": json_path(&log.path), "why": why, "in_backup": log.is_in_backup })
+    };
+    logs.iter().map(item).collect()
 }
 
 /// Returns the line that reports logs that end before the requested end.
@@ -191,10 +205,31 @@ fn window_json(window: &RestoreWindow) -> serde_json::Value {
     })
 }
 
-fn window_text(window: &RestoreWindow) -> String {
-    format!(
-        "earliest position: {}\nlatest position: {}\n",
-        position_text(window.earliest, window.earliest_time),
-        position_text(window.latest, window.latest_time)
-    )
+fn problem_texts(reach: &RestoreReach) -> impl Iterator<Item = String> {
+    reach.problems.iter().map(|error| CommandError::from(error.clone()).full_text())
+}
+
+fn reach_json(reach: &RestoreReach) -> serde_json::Value {
+    let mut value = match &reach.window {
+        Some(window) => window_json(window),
+        None => json!({
+            "earliest": null, "earliest_unix_ms": null, "latest": null, "latest_unix_ms": null,
+        }),
+    };
+    value["problems"] = problem_texts(reach).collect();
+    value["damaged_logs"] = damaged_logs_json(&reach.damaged_logs).into();
+    value
+}
+
+fn reach_text(reach: &RestoreReach) -> String {
+    let mut lines = match &reach.window {
+        Some(window) => vec![
+            format!("earliest position: {}", position_text(window.earliest, window.earliest_time)),
+            format!("latest position: {}", position_text(window.latest, window.latest_time)),
+        ],
+        None => vec!["no position can be reached".to_string()],
+    };
+    lines.extend(problem_texts(reach).map(|problem| format!("PROBLEM: {problem}")));
+    lines.extend(reach.damaged_logs.iter().map(|log| format!("DAMAGED LOG: {log}")));
+    jetcell_input::printable_rows(&lines) + "\n"
 }

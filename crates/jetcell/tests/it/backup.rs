@@ -7,6 +7,7 @@ use serde_json::Value;
 use testkit::corpus::Corpus;
 
 use crate::cell::CellDirectory;
+use crate::copies::grow;
 use crate::recover::{checked, dirty_set, header, scramble};
 
 /// Runs the command. Returns its exit code and its output.
@@ -369,4 +370,109 @@ fn a_large_manifest_is_read_in_bounded_memory() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("its checksum is wrong"), "{:?} {stderr}", output.status);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
+}
+
+/// Returns the path of the newest surviving log, which has the name of the current log.
+fn current_log(cell: &CellDirectory) -> std::path::PathBuf {
+    let logs = fs::read_dir(cell.path("dirty")).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> =
+        logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
+    logs.sort_by_key(|path| path.file_name().unwrap().len());
+    logs.remove(0)
+}
+
+#[test]
+fn a_surviving_log_with_a_damaged_header_is_a_finding() {
+    let Some(cell) = backed_up() else { return };
+    let log = current_log(&cell);
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[101] ^= 0xFF;
+    fs::write(&log, bytes).unwrap();
+    let name = log.file_name().unwrap().to_str().unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--logs", "dirty", "--to", "restored"]);
+    assert!(code == 1 && text.contains("DAMAGED LOG: ") && text.contains(name), "{text}");
+    checked(&cell, "restored");
+    let list = ["restore", "backup", "--logs", "dirty", "--list"];
+    let (code, text) = run(&cell, &list);
+    assert!(code == 1 && text.contains("DAMAGED LOG: ") && text.contains(name), "{text}");
+    let (code, text) = run(&cell, &[&list[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 1 && report["damaged_logs"][0]["in_backup"] == false, "{text}");
+}
+
+#[test]
+fn a_listing_reports_a_missing_and_a_damaged_log() {
+    let Some(cell) = backed_up() else { return };
+    let logs = fs::read_dir(cell.path("backup")).unwrap().map(|entry| entry.unwrap().path());
+    let log = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
+    let bytes = fs::read(&log).unwrap();
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 0xFF;
+    fs::write(&log, damaged).unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--list"]);
+    assert!(code == 1 && text.contains("PROBLEM: ") && text.contains("its content differs"), "{text}");
+    fs::remove_file(&log).unwrap();
+    let (code, text) = run(&cell, &["restore", "backup", "--list"]);
+    assert!(
+        code == 1 && text.contains("PROBLEM: ") && text.contains(log.file_name().unwrap().to_str().unwrap()),
+        "{text}"
+    );
+    let (code, text) = run(&cell, &["restore", "backup", "--list", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 1 && report["problems"][0].is_string(), "{text}");
+}
+
+#[test]
+fn an_unreadable_proof_or_list_of_streams_gives_one_line() {
+    let Some(cell) = backed_up() else { return };
+    cell.make_dir("backups");
+    fs::rename(cell.path("backup"), cell.path("backups/mail")).unwrap();
+    let age = ["backup", "--age", "backups", "--max-age", "1h"];
+    assert_eq!(run(&cell, &age).0, 0);
+    for garbage in [&b"{"[..], b"[[[[", b"\xFF\xFE", b"{\"backups\":[\"..\"]}"] {
+        for file in ["backups/mail/proved.json", "backups/streams.json"] {
+            cell.write(file, garbage);
+            for words in [&age[..], &["backup", "prove", "backups"]] {
+                let (code, text) = run(&cell, words);
+                let name = file.rsplit('/').next().unwrap();
+                assert!(code == 1 && text.matches(name).count() == 1, "{words:?}: {text}");
+                assert!(text.contains("mail"), "{words:?}: {text}");
+                cell.write(file, garbage);
+            }
+            fs::remove_file(cell.path(file)).unwrap();
+        }
+    }
+    assert_eq!(run(&cell, &age).0, 0);
+}
+
+#[test]
+fn an_error_of_one_stream_does_not_end_the_backups_of_the_others() {
+    let cell = CellDirectory::new();
+    ["app1", "app2", "app3"].iter().for_each(|name| grow(&cell.path(name), 0..20));
+    for entry in fs::read_dir(cell.path("app1")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "log") {
+            let mut bytes = fs::read(&path).unwrap();
+            scramble(&mut bytes[4200..4400]);
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let words = ["backup", "--from", "app1", "--from", "app2", "--from", "app3", "--to", "set"];
+    let output = cell.program(&words).output().unwrap();
+    let [shown, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(2), "{shown}{errors}");
+    assert!(errors.lines().count() == 1 && errors.contains("app1"), "{errors}");
+    for name in ["app2", "app3"] {
+        assert!(shown.contains(&format!("full backup in set/{name}")), "{shown}");
+        assert!(cell.path(&format!("set/{name}/manifest.json")).exists());
+    }
+    assert!(!cell.path("set/app1/manifest.json").exists());
+    let output = cell.program(&[&words[..], &["--json"]].concat()).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{report}");
+    assert_eq!(report["backups"].as_array().unwrap().len(), 2, "{report}");
+    assert!(
+        report["failures"][0]["path"] == "set/app1" && report["failures"][0]["why"].is_string(),
+        "{report}"
+    );
 }

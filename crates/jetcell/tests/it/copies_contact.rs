@@ -93,3 +93,22 @@ fn a_new_copy_of_a_crashed_instance_can_be_backed_up() {
     run(&cell, 0, &["restore", "backup", "--to", "restored"]);
     assert_eq!(rows(&cell.path("restored")), (0..200).collect::<Vec<i32>>());
 }
+
+#[test]
+fn a_database_file_is_named_if_it_is_not_used_for_an_existing_copy() {
+    let cell = CellDirectory::new();
+    grow(&cell.path("app"), 0..20);
+    cell.make_dir("data");
+    fs::rename(cell.path("app/data.edb"), cell.path("data/data.edb")).unwrap();
+    let words = ["replicate", "--from", "app", "--from", "data/data.edb", "--to", "copy", "--once"];
+    for is_seeded in [false, true] {
+        let output = cell.program(&words).output().unwrap();
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{notes}");
+        assert_eq!(
+            notes.contains("data/data.edb: not used, because copy was already seeded"),
+            is_seeded,
+            "{notes}"
+        );
+    }
+}

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cell::CellDirectory;
-use crate::copies::table;
+use crate::copies::{grow, table};
 
 const JETCELL: &str = env!("CARGO_BIN_EXE_jetcell");
 const STORE: [&str; 2] = ["d/log001", "d/Jetstress001001.edb"];
@@ -204,6 +204,39 @@ fn a_pass_runs_only_within_the_maintenance_window() {
     assert_eq!(output.status.code(), Some(1));
     let interrupted: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(interrupted["complete"] == false && interrupted["databases"][0]["pages"] == 0, "{interrupted}");
+}
+
+#[test]
+fn a_stopped_run_lists_the_instances_that_it_did_not_open() {
+    for options in [&["--json"][..], &[]] {
+        let cell = CellDirectory::new();
+        ["app1", "app2"].iter().for_each(|name| grow(&cell.path(name), 0..20));
+        let later = window(false);
+        let words = ["maintain", "app1", "app2", "--maintenance-window", &later];
+        let mut waiting = cell.program(&[&words[..], options].concat());
+        let child = waiting.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let began = std::time::Instant::now();
+        while !cell.path("app1/events.jsonl").exists() {
+            assert!(began.elapsed().as_secs() < 60);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(!cell.path("app2/events.jsonl").exists());
+        if options.is_empty() {
+            assert!(text.contains("app2/data.edb: not opened; the same command maintains it"), "{text}");
+            assert!(!text.contains("app1/data.edb: not opened"), "{text}");
+        } else {
+            let report: Value = serde_json::from_str(&text).unwrap();
+            let databases = report["databases"].as_array().unwrap();
+            assert_eq!(databases.len(), 2, "{report}");
+            assert!(databases[0]["opened"].is_null() && databases[1]["opened"] == false, "{report}");
+            assert_eq!(databases[1]["path"], "app2/data.edb");
+        }
+    }
 }
 
 /// The first pass is faster on a database that was zeroed when it was created.

@@ -53,7 +53,10 @@ fn a_database_that_is_not_among_the_files_is_named() {
     let text = cell.program_refused(&words);
     assert!(text.contains("SRUDB.dat: the logs change this database") && text.contains("-1216"), "{text}");
     assert_eq!(cell.program_refused(&["recover", "--dry-run", "logs"]), text);
-    let (_, report) = recovered(&cell, &["logs", "--into", "out", "--allow-loss"]);
+    let (code, report) = recovered(&cell, &["logs", "--into", "out", "--allow-loss"]);
+    assert_eq!(code, 1, "a database is missing: {report}");
+    let (code, _) = recovered(&cell, &["logs", "--dry-run", "--allow-loss"]);
+    assert_eq!(code, 1);
     let ignored = report["ignored"].as_array().unwrap();
     assert!(ignored.iter().any(|file| file["path"].as_str().unwrap().ends_with("SRUDB.dat")), "{report}");
 }

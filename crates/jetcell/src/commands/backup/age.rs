@@ -13,8 +13,8 @@ use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
 
-/// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
-/// than `most`.
+/// Prints the age of the last good backup. The outcome is a finding if there is no good backup, if it is older
+/// than `most`, or if a backup cannot be read.
 pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) -> CommandResult {
     let vfs = vfs()?;
     let backups = BackupList::find(&*vfs, directory)?;
@@ -76,7 +76,8 @@ pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) ->
         printable_rows(lines)
     };
     console::print_result(json, as_json, as_text);
-    Ok(CommandOutcome::good_if(in_time))
+    // A backup that cannot be read could be newer than the last good one.
+    Ok(CommandOutcome::good_if(in_time && !backups.is_incomplete()))
 }
 
 /// Returns the unusable backups as JSON.

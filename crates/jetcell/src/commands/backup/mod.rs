@@ -57,9 +57,9 @@ Examples:
       verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
-Exit code: 0 complete, 1 complete except for databases with bad pages, 2 not completed. With --age: 1 there is no good backup, or the
-last one is older than --max-age. prove: 0 proved, 1 the backup is bad, there is none, or one that may be newer cannot be read, 2 the
-proof could not be completed.";
+Exit code: 0 complete, 1 complete except for databases with bad pages, 2 no backup was made, or not of each log stream. With --age: 1
+there is no good backup, the last one is older than --max-age, or one is unreadable. prove: 0 proved, 1 the backup is bad, there is none,
+or one that may be newer cannot be read, 2 the proof could not be completed.";
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
@@ -163,7 +163,7 @@ impl BackupArgs {
             None => plan_stream_backups(&vfs, &files, to)?,
         };
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
-        let mut made = Vec::new();
+        let (mut made, mut failures) = (Vec::new(), Vec::new());
         for StreamBackup { files, directory } in &streams {
             let began = Instant::now();
             let back_up = || {
@@ -196,14 +196,24 @@ impl BackupArgs {
                     }
                 })
             };
-            let result: BackupResult = back_up().inspect_err(|_| {
-                if !existed {
-                    discard_empty_set(&vfs, to);
-                }
-            })?;
-            made.push((directory.as_path(), result, began.elapsed().as_secs_f64()));
+            match back_up() {
+                Ok(result) => made.push((directory.as_path(), result, began.elapsed().as_secs_f64())),
+                // The other streams are backed up nevertheless.
+                Err(error) => failures.push((directory.as_path(), error)),
+            }
+            if pace.cancel.is_cancelled() {
+                break;
+            }
+        }
+        if made.is_empty() && !existed {
+            discard_empty_set(&vfs, to);
         }
         drop(progress);
+        if made.is_empty()
+            && let Some(error) = print_all_but_last(&mut failures)
+        {
+            return Err(error);
+        }
         let is_bad = |(_, made, _): &(&Path, BackupResult, f64)| {
             made.manifest.databases.iter().any(|database| !database.usable)
         };
@@ -211,14 +221,21 @@ impl BackupArgs {
             self.json,
             || {
                 let mut all: Vec<_> = made.iter().map(|(path, made, _)| as_json(path, made)).collect();
-                let result = match all.len() {
-                    1 => all.remove(0),
-                    _ => json!({ "path": json_path(to), "backups": all }),
+                let failure = |(path, error): &(&Path, CommandError)| json!({ "path": json_path(path), "why": error.full_text() });
+                let result = match streams.len() {
+                    1 if all.len() == 1 => all.remove(0),
+                    _ => {
+                        let failures: Vec<_> = failures.iter().map(failure).collect();
+                        json!({ "path": json_path(to), "backups": all, "failures": failures })
+                    }
                 };
                 json_with_evidence(result, self.from.iter().chain([to]))
             },
             || made.iter().map(|(path, made, seconds)| as_text(path, made, *seconds)).collect::<String>(),
         )?;
+        if let Some(error) = print_all_but_last(&mut failures) {
+            return Err(error);
+        }
         Ok(CommandOutcome::good_if(!made.iter().any(is_bad)))
     }
 
@@ -242,6 +259,15 @@ impl BackupArgs {
         }
         Ok(None)
     }
+}
+
+/// Prints the errors of all backups except the last error, which it returns.
+fn print_all_but_last<T>(failures: &mut Vec<(T, CommandError)>) -> Option<CommandError> {
+    let (_, last) = failures.pop()?;
+    for (_, error) in &*failures {
+        error.print();
+    }
+    Some(last)
 }
 
 fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {

@@ -9,6 +9,7 @@ use jetcell_input::{json_path, printable_rows};
 use serde_json::json;
 
 use super::age::{unusable_json, unusable_lines};
+use super::print_all_but_last;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::vfs;
@@ -52,23 +53,40 @@ impl ProveArgs {
         let list = BackupList::find(&*vfs, &self.directory)?;
         let (progress, pace) = TransferProgress::start("Proof", self.rate)?;
         let mut proved: Vec<(&CompleteBackup, BackupProof)> = Vec::new();
+        let mut failures = Vec::new();
         for backup in list.last_complete() {
             let chain = list.chain(backup).unwrap_or_default();
             let chain: Vec<PathBuf> = chain.iter().map(|link| link.directory.clone()).collect();
             let absolute = std::path::absolute(&backup.directory)?;
             let scratch = self.scratch.as_deref().or(absolute.parent()).unwrap_or(Path::new("/"));
-            let proof = prove(&vfs, &chain, scratch, &pace).map_err(|error| match error {
-                BackupError::Stopped => CommandError::new("stopped").advise("nothing was recorded"),
-                error => CommandError::from(error).context(backup.directory.display()),
-            })?;
-            proved.push((backup, proof));
+            match prove(&vfs, &chain, scratch, &pace) {
+                Ok(proof) => proved.push((backup, proof)),
+                Err(BackupError::Stopped) => {
+                    let stopped = CommandError::new("stopped").advise("nothing was recorded");
+                    failures.push((backup, stopped));
+                    break;
+                }
+                // The other backups of a set are proved nevertheless.
+                Err(error) => {
+                    let error = CommandError::from(error).context(backup.directory.display());
+                    failures.push((backup, error));
+                }
+            }
         }
         drop(progress);
+        if proved.is_empty()
+            && let Some(error) = print_all_but_last(&mut failures)
+        {
+            return Err(error);
+        }
         console::print_serialized(
             self.json,
-            || json_with_evidence(as_json(&list, &proved), [&self.directory]),
+            || json_with_evidence(as_json(&list, &proved, &failures), [&self.directory]),
             || as_text(&self.directory, &list, &proved),
         )?;
+        if let Some(error) = print_all_but_last(&mut failures) {
+            return Err(error);
+        }
         // A backup that cannot be read could be newer than the one that was proved.
         let is_hidden = |why: &BackupFault| matches!(why, BackupFault::Unreadable(_) | BackupFault::NotInSet);
         let is_good = !proved.is_empty()
@@ -78,7 +96,12 @@ impl ProveArgs {
     }
 }
 
-fn as_json(list: &BackupList, proved: &[(&CompleteBackup, BackupProof)]) -> serde_json::Value {
+fn as_json(
+    list: &BackupList,
+    proved: &[(&CompleteBackup, BackupProof)],
+    failures: &[(&CompleteBackup, CommandError)],
+) -> serde_json::Value {
+    let failure = |(backup, error): &(&CompleteBackup, CommandError)| json!({ "path": json_path(&backup.directory), "why": error.full_text() });
     let backup = |(backup, proof): &(&CompleteBackup, BackupProof)| {
         json!({
             "path": json_path(&backup.directory), "id": backup.manifest.id, "good": proof.is_good(),
@@ -89,6 +112,7 @@ fn as_json(list: &BackupList, proved: &[(&CompleteBackup, BackupProof)]) -> serd
     json!({
         "backups": proved.iter().map(backup).collect::<Vec<_>>(),
         "unusable": unusable_json(list),
+        "failures": failures.iter().map(failure).collect::<Vec<_>>(),
     })
 }
 

@@ -17,7 +17,7 @@ use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 use crate::shared::remote::CommandFileSystems;
 
-const COLUMN_HEADERS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
+const COLUMN_HEADERS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "LAG"];
 
 /// Shows the contents of each directory. An unreachable directory does not prevent the others from being shown.
 pub fn show(
@@ -153,6 +153,6 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         let dash_position = |line: &str| line.chars().position(|character| character == '-');
         assert_eq!((lines.len(), dash_position(lines[1])), (3, dash_position(lines[2])));
-        assert!(!text.contains('\u{1b}') && lines[0].ends_with("BEHIND"), "{text}");
+        assert!(!text.contains('\u{1b}') && lines[0].ends_with("LAG"), "{text}");
     }
 }

@@ -26,6 +26,9 @@ pub(super) fn as_json(result: &DatabaseMaintenanceResult) -> Value {
         ("trim", trim.as_ref().map(trim_as_json)),
     ];
     fields.insert("path".to_string(), json!(json_path(path)));
+    if result.is_unopened {
+        fields.insert("opened".to_string(), json!(false));
+    }
     fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
     fields.into()
 }
@@ -83,6 +86,9 @@ fn layout_as_json(progress: &DefragProgress) -> Value {
 
 pub(super) fn as_text(result: &DatabaseMaintenanceResult) -> StyledText {
     let mut out = StyledText::new();
+    if result.is_unopened {
+        out.add_line(&format!("{}: not opened; the same command maintains it", result.path.display()));
+    }
     let mut add = |title: &str, state: &str, counters: &[(u64, &str)], lines: Vec<String>| {
         out.add_line(&format!("{}: {title} {state}", result.path.display()));
         let columns = [ReportColumn::numbers(""), ReportColumn::text("")];

@@ -35,8 +35,8 @@ Examples:
       changes the files themselves
   jetcell recover --json /evidence/sru --into out | jq .databases
 
-Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, or databases or logs of other streams were ignored,
-2 could not recover, and nothing was changed. After an I/O error with --in-place, repeat the command.";
+Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, databases or logs of other streams were ignored, or
+no database was recovered, 2 could not recover, and nothing was changed. After an I/O error with --in-place, repeat the command.";
 
 /// Recover dirty databases with their logs, including databases from Windows
 #[derive(Args)]
@@ -93,7 +93,7 @@ impl RecoverArgs {
         let report = request.run(&vfs()?, &open_events, &show_step)?;
         let json = || json_with_evidence(&report, request.paths.iter().chain(&report.directory));
         console::print_serialized(self.json, json, || text(&report))?;
-        Ok(CommandOutcome::good_if(report.lost.is_empty() && !report.is_partial))
+        Ok(CommandOutcome::good_if(report.is_complete()))
     }
 }
 
@@ -138,6 +138,10 @@ fn text(report: &RecoveryReport) -> StyledText {
     for RecoveredDatabase { path, before, after } in &report.databases {
         let state = if report.dry_run { before.to_string() } else { format!("{before} -> {after}") };
         out.add_line(&format!("{}: {state}", path.display()));
+    }
+    if report.has_no_database() {
+        out.push("NO DATABASE", Tone::Bad);
+        out.add_line(": the logs were replayed, but no database was recovered");
     }
     out
 }
