@@ -50,7 +50,7 @@ impl Array {
             _ => OpenMode::Write,
         };
         for device in open_distinct(&*vfs, members, open_mode)? {
-            match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
+            match device.newest_superblock() {
                 Some(superblock) => found.push((device, superblock)),
                 None if options.force => {}
                 None => return Err(ArrayRefusal::NotAMember(device.path()).into()),

@@ -143,7 +143,7 @@ fn examine_file(vfs: &dyn Vfs, id: u128, path: &Path) -> ExaminedFile {
         }
         Err(error) => return ExaminedFile::Other(MemberState::Unreadable(error.to_string())),
     };
-    match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
+    match device.newest_superblock() {
         None => ExaminedFile::Other(MemberState::NotAMember),
         Some(superblock) if superblock.config.array != id => ExaminedFile::Other(MemberState::Foreign),
         Some(superblock) => match device.len() {
