@@ -45,9 +45,9 @@ impl Array {
     /// Assembles an array from its members, which may be given in any order. After a crash, the journal is replayed.
     pub fn assemble(vfs: Arc<dyn Vfs>, members: &[PathBuf], options: AssembleOptions) -> Result<Array> {
         let mut found = vec![];
-        let open_mode = match options.access {
-            ArrayAccess::ReadOnly => OpenMode::Read,
-            _ => OpenMode::Write,
+        let (open_mode, mode) = match options.access {
+            ArrayAccess::ReadWrite => (OpenMode::Write, ArrayMode::ReadWrite),
+            ArrayAccess::ReadOnly => (OpenMode::Read, ArrayMode::ReadOnly),
         };
         for device in open_distinct(&*vfs, members, open_mode)? {
             match device.newest_superblock() {
@@ -59,8 +59,6 @@ impl Array {
         let config = newest_config(&found)?;
         let devices = usable_devices(found, &config, options.force)?;
         let clock = vfs.clock();
-        let mode =
-            if options.access == ArrayAccess::ReadOnly { ArrayMode::ReadOnly } else { ArrayMode::ReadWrite };
         let kernel = Kernel::for_this_machine(&*clock);
         let rows = RowStore::new(MemberSet::new(vfs, config, devices, mode), kernel);
         Ok(Array {
