@@ -162,10 +162,7 @@ mod tests {
 
     #[test]
     fn a_byte_copy_of_a_member_is_rejected_by_name() {
-        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-        let batch = tested.random_batch();
-        tested.write(&batch).unwrap();
-        tested.array.take().unwrap().close().unwrap();
+        let mut tested = TestArray::closed(RaidLevel::Raid6, 5);
         let (first, path) = (tested.members[0].clone(), tested.members[1].clone());
         let content = tested.disk.contents(&first).unwrap();
         tested.disk.put(&path, &content);

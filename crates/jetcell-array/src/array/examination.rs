@@ -176,10 +176,7 @@ mod tests {
 
     #[test]
     fn a_shrunk_member_is_missing_and_the_array_starts_without_it() {
-        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-        let batch = tested.random_batch();
-        tested.write(&batch).unwrap();
-        tested.array.take().unwrap().close().unwrap();
+        let mut tested = TestArray::closed(RaidLevel::Raid6, 5);
         let path = tested.members[3].clone();
         let content = tested.disk.contents(&path).unwrap();
         tested.disk.put(&path, &content[..content.len() / 2]);

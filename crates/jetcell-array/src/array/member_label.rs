@@ -57,8 +57,7 @@ mod tests {
 
     #[test]
     fn a_member_is_identified_by_either_superblock_and_by_a_damaged_one() {
-        let mut tested = TestArray::new(RaidLevel::Raid5, 4, 1);
-        tested.array.take().unwrap().close().unwrap();
+        let tested = TestArray::closed(RaidLevel::Raid5, 4);
         let path = tested.members[1].clone();
         let label = || MemberLabel::read(&tested.disk, &path).unwrap();
         let Some(MemberLabel::Known { array, level: RaidLevel::Raid5 }) = label() else {
