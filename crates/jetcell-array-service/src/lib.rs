@@ -34,6 +34,9 @@ mod operations;
 mod perform;
 mod running;
 mod serve;
+#[cfg(test)]
+#[path = "tests/test_arrays.rs"]
+mod test_arrays;
 mod volumes;
 
 pub use description::{ArrayHealth, describe_exclusion, transfers_json};

@@ -90,7 +90,7 @@ impl LifeParameters {
         for row in world.rows().chain([1]) {
             write_row(&mut world.prepared, row, row + 5).unwrap();
         }
-        world.prepared.array.take().unwrap().close().unwrap();
+        world.prepared.close();
         world
     }
 

@@ -139,7 +139,7 @@ impl ArrayHistory {
 
     fn restart(&mut self) {
         self.tested.flush().unwrap();
-        self.tested.array.take().unwrap().close().unwrap();
+        self.tested.close();
         self.tested.reset();
         self.tested.assemble(true).unwrap();
     }

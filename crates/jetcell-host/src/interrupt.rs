@@ -25,7 +25,7 @@ pub fn at_exit(action: impl Fn() + Send + 'static) {
     AT_EXIT.lock().push(Box::new(action));
 }
 
-/// Returns a cancellation for [`cancel_on_signals`].
+/// Returns a new cancellation, after [`cancel_on_signals`] has installed the handler for it.
 ///
 /// # Errors
 /// The handler cannot be installed.

@@ -120,9 +120,7 @@ impl Machine {
             storage,
         }
     }
-}
 
-impl Machine {
     /// Names the arrays that store the files of directories. Each array comes with its directory in the test.
     pub fn set_arrays(&mut self, arrays: &[(PathBuf, ArrayStorage)]) {
         for storage in &mut self.storage {
@@ -136,6 +134,19 @@ impl Machine {
     /// Returns true if the files of a directory are stored on an array.
     pub fn is_on_array(&self, directory: &Path) -> bool {
         self.storage.iter().any(|storage| storage.directory == directory && storage.array.is_some())
+    }
+}
+
+impl ArrayStorage {
+    /// Returns the level and the number of members, such as `raid6 of 4 members`.
+    pub fn level_and_members(&self) -> String {
+        format!("{} of {} members", self.level, self.members.len())
+    }
+
+    /// Returns the paths of the members, separated by commas.
+    pub fn member_list(&self) -> String {
+        let names: Vec<String> = self.members.iter().map(|member| member.display().to_string()).collect();
+        names.join(", ")
     }
 }
 

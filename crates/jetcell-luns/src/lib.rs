@@ -16,7 +16,7 @@ mod test_blocks;
 mod volume;
 
 pub use luns::{
-    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus,
+    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLunVolume, SnapshotStatus, TornRows,
     WriteLogOptions, check_lun_name, has_write_log,
 };
 pub use volume::{HostWriteCounters, Volume};

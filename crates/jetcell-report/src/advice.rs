@@ -89,7 +89,7 @@ impl AdviceEvidence<'_> {
             }
             RuleKind::CorrectedBits => {
                 "the device, its connection or the memory of the machine returned wrong data, which checksums \
-                 corrected; one bit more in a page is a damaged page: replace the part that causes this"
+                 corrected; a page with more wrong bits cannot be corrected: replace the part that causes this"
                     .into()
             }
             RuleKind::LostWrites => {

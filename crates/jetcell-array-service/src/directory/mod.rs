@@ -1,7 +1,8 @@
 //! The directory of an array, which lists the array's members.
 //!
 //! ```text
-//! DIR/array.toml      identity of the array, paths of its members and of the write log, model of simulated drives
+//! DIR/array.toml      identity of the array, paths of its members, of former members and of the write log, model of
+//!                     simulated drives
 //! DIR/events.jsonl    events of the array
 //! DIR/write-log       the write log, unless it is elsewhere
 //! ```

@@ -1,10 +1,33 @@
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{RealOptions, RealVfs};
+use jetcell_vfs::{OpenMode, RealOptions, RealVfs, SimVfs, Vfs};
 
 use super::ArrayDirectory;
 use super::state_file::STATE_FILE;
 use crate::members::SimulatedDriveOptions;
+
+/// Returns the directory of an array that uses all the given members.
+fn directory(path: &Path, id: u128, members: &[PathBuf]) -> ArrayDirectory {
+    ArrayDirectory {
+        path: path.into(),
+        id,
+        members: members.to_vec(),
+        former: vec![],
+        write_log: None,
+        simulated_drive: None,
+    }
+}
+
+/// Creates the files of four members.
+fn four_files(disk: &SimVfs) -> Vec<PathBuf> {
+    let file = |number: usize| {
+        let path = PathBuf::from(format!("/a/m{number}"));
+        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
+        path
+    };
+    (0..4).map(file).collect()
+}
 
 #[test]
 fn array_creation_in_a_directory_is_exclusive() {
@@ -34,14 +57,7 @@ fn the_array_file_round_trips_and_damage_gives_one_line() {
     let dir = tempfile::tempdir().unwrap();
     assert!(ArrayDirectory::open(dir.path()).unwrap_err().full_text().contains("raid create"));
     let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];
-    let mut array = ArrayDirectory {
-        path: dir.path().into(),
-        id: 0xABC,
-        members,
-        former: vec![],
-        write_log: None,
-        simulated_drive: None,
-    };
+    let mut array = directory(dir.path(), 0xABC, &members);
     let drives = ["15k-146", "10k-300", "ssd"].map(|name| SimulatedDriveOptions::new(name, 20.0).unwrap());
     let drives = std::iter::once(None).chain(drives.map(Some));
     for (write_log, simulated_drive) in [None, Some("/fast/log".into())].into_iter().cycle().zip(drives) {
@@ -70,15 +86,8 @@ fn the_array_file_round_trips_and_damage_gives_one_line() {
 
 #[test]
 fn unused_members_become_former_members_and_only_the_last_ones_are_kept() {
-    let paths = |names: &[&str]| names.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
-    let mut array = ArrayDirectory {
-        path: "a".into(),
-        id: 1,
-        members: paths(&["m1", "m2", "m3"]),
-        former: vec![],
-        write_log: None,
-        simulated_drive: None,
-    };
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let mut array = directory(Path::new("a"), 1, &paths(&["m1", "m2", "m3"]));
     array.set_members(paths(&["m1", "m3"]));
     array.set_members(paths(&["m1", "m4"]));
     assert_eq!((&array.members, &array.former), (&paths(&["m1", "m4"]), &paths(&["m2", "m3"])));
@@ -93,24 +102,11 @@ fn unused_members_become_former_members_and_only_the_last_ones_are_kept() {
 #[test]
 fn a_former_member_that_is_current_is_found_when_a_member_is_missing() {
     use jetcell_array::{Array, ArrayState, AssembleOptions, CreateArrayOptions, MemberState, RaidLevel};
-    use jetcell_vfs::{OpenMode, SimVfs, Vfs};
 
     let disk = SimVfs::new();
-    let file = |number: usize| {
-        let path = std::path::PathBuf::from(format!("/a/m{number}"));
-        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
-        path
-    };
-    let members: Vec<_> = (0..4).map(file).collect();
+    let members = four_files(&disk);
     Array::create(&disk, &members, &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
-    let mut array = ArrayDirectory {
-        path: "a".into(),
-        id: 7,
-        members: members.clone(),
-        former: vec![],
-        write_log: None,
-        simulated_drive: None,
-    };
+    let mut array = directory(Path::new("a"), 7, &members);
     // The array stopped when a second member dropped out, so both are forgotten, but one is current.
     array.set_members(members[2..].to_vec());
     let found = array.examine(&disk).unwrap();
@@ -141,27 +137,15 @@ fn an_array_that_stopped_in_a_rebuild_starts_again_with_the_member_that_dropped_
         Array, ArrayState, AssembleOptions, CreateArrayOptions, MemberState, RaidLevel, ZONE_ROWS,
     };
     use jetcell_host::EventLines;
-    use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, OpenMode, SimVfs, Vfs};
+    use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault};
 
     let disk = SimVfs::new();
-    let file = |number: usize| {
-        let path = std::path::PathBuf::from(format!("/a/m{number}"));
-        disk.open(&path, OpenMode::CreateNew).unwrap().grow(16 << 20).unwrap();
-        path
-    };
-    let members: Vec<_> = (0..4).map(file).collect();
+    let members = four_files(&disk);
     Array::create(&disk, &members[..3], &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
-    let directory = tempfile::tempdir().unwrap();
+    let parent = tempfile::tempdir().unwrap();
     let mut files = super::ArrayFiles {
-        directory: ArrayDirectory {
-            path: directory.path().into(),
-            id: 7,
-            members: members[..3].to_vec(),
-            former: vec![],
-            write_log: None,
-            simulated_drive: None,
-        },
-        events: EventLines::open(directory.path(), true).unwrap(),
+        directory: directory(parent.path(), 7, &members[..3]),
+        events: EventLines::open(parent.path(), true).unwrap(),
     };
     let faults = std::sync::Arc::new(FaultVfs::new(std::sync::Arc::new(disk.clone())));
     let mut running = Array::assemble(faults.clone(), &members[..3], AssembleOptions::default()).unwrap();
@@ -178,7 +162,7 @@ fn an_array_that_stopped_in_a_rebuild_starts_again_with_the_member_that_dropped_
     files.save_members(&running.status()).unwrap();
     drop(running);
 
-    let found = ArrayDirectory::open(directory.path()).unwrap();
+    let found = ArrayDirectory::open(parent.path()).unwrap();
     assert!(!found.members.contains(&members[1]) && found.former.contains(&members[1]));
     let examined = found.examine(&disk).unwrap();
     assert_eq!(examined.state, ArrayState::Degraded(1));

@@ -1,6 +1,8 @@
 //! Operations on arrays. They run in this process or, if the array is in use, in the process that uses it.
 
 mod context;
+#[cfg(test)]
+mod lost_rows_tests;
 mod luns;
 mod member_changes;
 mod rebuild;

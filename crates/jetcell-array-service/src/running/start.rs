@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jetcell_array::{Array, AssembleOptions};
 use jetcell_host::EventLines;
-use jetcell_luns::LunVolume;
+use jetcell_luns::{LunVolume, TornRows};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 use serde_json::json;
@@ -66,7 +66,7 @@ impl ArrayStartOptions {
             None => vfs.clone(),
         };
         let mut assembled = Array::assemble(of_members, &members, options).in_array(array.display())?;
-        LunVolume::clear_torn_rows(&mut assembled).in_array(array.display())?;
+        let torn = LunVolume::clear_torn_rows(&mut assembled).in_array(array.display())?;
         let files = ArrayFiles { directory, events };
         let mut running = RunningArray { array: assembled, vfs: vfs.clone(), files };
         for (path, state) in left_out {
@@ -76,6 +76,11 @@ impl ArrayStartOptions {
                 &format!("{} was skipped: {}.", path.display(), describe_exclusion(&state)),
                 json!({}),
             );
+        }
+        if let TornRows::Unknown(lost) = torn {
+            let text = format!("rows that a crash left inconsistent may remain: {lost}");
+            environment.note(format_args!("{}: {text}", array.display()));
+            running.files.event("rows_not_cleared", ArrayEventSeverity::Warning, &text, json!({}));
         }
         for path in returned {
             running.files.event(

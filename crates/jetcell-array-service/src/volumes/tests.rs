@@ -1,34 +1,11 @@
-use jetcell_array::{ArrayExamination, RaidLevel};
+use jetcell_array::ArrayExamination;
 use jetcell_input::quantity::ByteSize;
-use jetcell_vfs::{RealOptions, RealVfs};
 
 use super::*;
-use crate::lifecycle::NewArray;
 use crate::operations::{ArrayOperation, NewLun, OperationControl};
 use crate::perform::perform;
 use crate::running::ArrayStartOptions;
-
-fn environment() -> ServiceEnvironment {
-    let vfs = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
-    ServiceEnvironment { vfs, show_note: Arc::new(|_| {}) }
-}
-
-/// Creates an array of three members.
-fn create(parent: &Path, name: &str) -> PathBuf {
-    let member = |number: usize| parent.join(format!("{name}{number}"));
-    let new = NewArray {
-        directory: parent.join(name),
-        level: RaidLevel::Raid5,
-        members: (0..3).map(member).collect(),
-        spares: vec![],
-        size: Some(ByteSize(16 << 20)),
-        chunk: ByteSize(64 << 10),
-        simulated_drive: None,
-        force: false,
-    };
-    new.create(&environment()).unwrap();
-    new.directory
-}
+use crate::test_arrays::{create, environment};
 
 #[test]
 fn without_arrays_no_environment_is_opened() {

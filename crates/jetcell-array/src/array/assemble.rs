@@ -45,12 +45,12 @@ impl Array {
     /// Assembles an array from its members, which may be given in any order. After a crash, the journal is replayed.
     pub fn assemble(vfs: Arc<dyn Vfs>, members: &[PathBuf], options: AssembleOptions) -> Result<Array> {
         let mut found = vec![];
-        let open_mode = match options.access {
-            ArrayAccess::ReadOnly => OpenMode::Read,
-            _ => OpenMode::Write,
+        let (open_mode, mode) = match options.access {
+            ArrayAccess::ReadWrite => (OpenMode::Write, ArrayMode::ReadWrite),
+            ArrayAccess::ReadOnly => (OpenMode::Read, ArrayMode::ReadOnly),
         };
         for device in open_distinct(&*vfs, members, open_mode)? {
-            match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
+            match device.newest_superblock() {
                 Some(superblock) => found.push((device, superblock)),
                 None if options.force => {}
                 None => return Err(ArrayRefusal::NotAMember(device.path()).into()),
@@ -59,8 +59,6 @@ impl Array {
         let config = newest_config(&found)?;
         let devices = usable_devices(found, &config, options.force)?;
         let clock = vfs.clock();
-        let mode =
-            if options.access == ArrayAccess::ReadOnly { ArrayMode::ReadOnly } else { ArrayMode::ReadWrite };
         let kernel = Kernel::for_this_machine(&*clock);
         let rows = RowStore::new(MemberSet::new(vfs, config, devices, mode), kernel);
         Ok(Array {
@@ -164,10 +162,7 @@ mod tests {
 
     #[test]
     fn a_byte_copy_of_a_member_is_rejected_by_name() {
-        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-        let batch = tested.random_batch();
-        tested.write(&batch).unwrap();
-        tested.array.take().unwrap().close().unwrap();
+        let mut tested = TestArray::closed(RaidLevel::Raid6, 5);
         let (first, path) = (tested.members[0].clone(), tested.members[1].clone());
         let content = tested.disk.contents(&first).unwrap();
         tested.disk.put(&path, &content);

@@ -143,7 +143,7 @@ fn examine_file(vfs: &dyn Vfs, id: u128, path: &Path) -> ExaminedFile {
         }
         Err(error) => return ExaminedFile::Other(MemberState::Unreadable(error.to_string())),
     };
-    match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
+    match device.newest_superblock() {
         None => ExaminedFile::Other(MemberState::NotAMember),
         Some(superblock) if superblock.config.array != id => ExaminedFile::Other(MemberState::Foreign),
         Some(superblock) => match device.len() {
@@ -176,10 +176,7 @@ mod tests {
 
     #[test]
     fn a_shrunk_member_is_missing_and_the_array_starts_without_it() {
-        let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-        let batch = tested.random_batch();
-        tested.write(&batch).unwrap();
-        tested.array.take().unwrap().close().unwrap();
+        let mut tested = TestArray::closed(RaidLevel::Raid6, 5);
         let path = tested.members[3].clone();
         let content = tested.disk.contents(&path).unwrap();
         tested.disk.put(&path, &content[..content.len() / 2]);

@@ -11,14 +11,6 @@ use crate::geometry::ZONE_ROWS;
 use crate::member::{ArrayConfig, MemberDevice};
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io_error};
 
-/// Returns all blocks of these rows, each with this value.
-fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
-    let layout = *tested.array().layout();
-    let blocks =
-        rows.flat_map(|row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column)));
-    blocks.map(|block| (block, value + block)).collect()
-}
-
 /// Returns the open rows listed in the superblocks.
 fn open_rows(tested: &TestArray) -> Vec<Range<u64>> {
     let devices =
@@ -36,7 +28,7 @@ fn is_open(tested: &TestArray, row: u64) -> bool {
 fn new_rows_are_written_once_and_other_rows_twice() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
-        let first = rows(&mut tested, 0..48, 1);
+        let first = tested.rows(0..48, 1);
         let transfers = |tested: &mut TestArray, run: &BTreeMap<u64, u64>| {
             let before = tested.array().counters();
             tested.write_run(run).unwrap();
@@ -51,7 +43,7 @@ fn new_rows_are_written_once_and_other_rows_twice() {
         };
         let slots = members as u64;
         assert_eq!(transfers(&mut tested, &first), ([48 * slots, 0], 48, 0), "{level}");
-        let again = rows(&mut tested, 0..48, 2);
+        let again = tested.rows(0..48, 2);
         let ([in_place, journal], new, commits) = transfers(&mut tested, &again);
         assert_eq!((in_place, new), (48 * slots, 0), "{level}");
         assert!(journal > 48 * slots && commits >= 6, "{level}: {journal} blocks, {commits} commits");
@@ -65,7 +57,7 @@ fn new_rows_are_written_once_and_other_rows_twice() {
 #[test]
 fn a_batch_fitting_the_journal_commits_once_without_open_rows() {
     let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-    let batch = rows(&mut tested, 0..u64::from(JOURNAL), 1);
+    let batch = tested.rows(0..u64::from(JOURNAL), 1);
     let before = tested.array().counters();
     tested.write(&batch).unwrap();
     let after = tested.array().counters();
@@ -108,7 +100,7 @@ fn a_power_cut_leaves_consistent_rows_and_flushed_data() {
             // Some rows in between are not new, and the run begins and ends in the middle of a row.
             let batch = [(5, 1), (40, 2), (77, 3)].into();
             tested.write(&batch).unwrap();
-            let flushed = rows(tested, 60..80, 4);
+            let flushed = tested.rows(60..80, 4);
             tested.write_run(&flushed).unwrap();
             tested.flush().unwrap();
         };
@@ -119,7 +111,7 @@ fn a_power_cut_leaves_consistent_rows_and_flushed_data() {
         cut_everywhere(shape, prepare, run, |tested| {
             cleared += tested.rows_cleared;
             // The rows can be written again like any other rows.
-            let again = rows(tested, 0..36, 7);
+            let again = tested.rows(0..36, 7);
             tested.write_run(&again).unwrap();
             tested.flush().unwrap();
         });
@@ -132,10 +124,10 @@ fn a_power_cut_with_member_loss_preserves_flushed_rows() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..40 {
             let mut tested = TestArray::new(level, members, seed);
-            let flushed = rows(&mut tested, 60..80, 4);
+            let flushed = tested.rows(60..80, 4);
             tested.write_run(&flushed).unwrap();
             tested.flush().unwrap();
-            let run = rows(&mut tested, 0..50, 7);
+            let run = tested.rows(0..50, 7);
             for _ in 0..level.tolerance(members) {
                 let lost = tested.rng.random_range(0..tested.members.len());
                 tested.members.remove(lost);
@@ -154,7 +146,7 @@ fn a_power_cut_while_startup_clears_rows_is_recoverable() {
     for (level, members) in [(RaidLevel::Raid10 { copies: 2 }, 4), (RaidLevel::Raid6, 5)] {
         for operations in 0..60 {
             let mut tested = TestArray::new(level, members, operations);
-            let run = rows(&mut tested, 3..43, 7);
+            let run = tested.rows(3..43, 7);
             if !tested.write_run_with_cut(&run, 0) {
                 panic!("the power fails at the first write");
             }
@@ -178,7 +170,7 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
     let mut tested = TestArray::with_zones(RaidLevel::Raid6, 5, 1, 8);
     let mut saves = vec![];
     for first in [0, 16, 32, 48, 64] {
-        let run = rows(&mut tested, first..first + 16, 1);
+        let run = tested.rows(first..first + 16, 1);
         let before = tested.array().members().config.generation;
         tested.write_run(&run).unwrap();
         assert!(tested.array().staging.has_new_rows() && (first..first + 8).all(|row| is_open(&tested, row)));
@@ -201,7 +193,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
     for (level, members) in SHAPES {
         // The block belongs to a row that is open but was not started.
         let prepare = |tested: &mut TestArray| {
-            let run = rows(tested, 0..16, 1);
+            let run = tested.rows(0..16, 1);
             tested.write_run(&run).unwrap();
             tested.flush().unwrap();
             assert!(is_open(tested, 20), "{level}");
@@ -226,7 +218,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
         tested.assemble(false).unwrap();
         tested.check();
         // The block belongs to a row that was started, so the new content of the whole row is acknowledged first.
-        let run = rows(&mut tested, 64..80, 1);
+        let run = tested.rows(64..80, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().staging.has_new_rows());
         let of_row_64 = block(&mut tested, 64);
@@ -241,7 +233,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
 #[test]
 fn rows_journaled_by_the_same_flush_are_not_opened() {
     let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-    let run = rows(&mut tested, 0..16, 1);
+    let run = tested.rows(0..16, 1);
     tested.write_run(&run).unwrap();
     let block = tested.array().layout().block_at(18, 0);
     tested.write(&[(block, 77)].into()).unwrap();
@@ -255,7 +247,7 @@ fn rows_journaled_by_the_same_flush_are_not_opened() {
 fn rows_in_flight_are_readable_and_counted_as_written() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
-        let run = rows(&mut tested, 0..40, 1);
+        let run = tested.rows(0..40, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().staging.has_new_rows(), "{level}");
         let layout = *tested.array().layout();
@@ -283,7 +275,7 @@ fn a_member_that_fails_while_rows_are_open_is_removed() {
         let mut tested = TestArray::new(level, members, 1);
         let spare = tested.new_file();
         tested.array().add_spare(&spare, false).unwrap();
-        let (first, second) = (rows(&mut tested, 0..20, 1), rows(&mut tested, 20..50, 1));
+        let (first, second) = (tested.rows(0..20, 1), tested.rows(20..50, 1));
         tested.write_run(&first).unwrap();
         let path = tested.members[0].clone();
         tested.fail_file(&path);
@@ -302,10 +294,10 @@ fn a_member_that_fails_while_rows_are_open_is_removed() {
 #[test]
 fn a_shutdown_leaves_no_open_rows() {
     let mut tested = TestArray::new(RaidLevel::RaidDp { prime: 17 }, 6, 1);
-    let run = rows(&mut tested, 0..40, 1);
+    let run = tested.rows(0..40, 1);
     tested.write_run(&run).unwrap();
     assert!(!open_rows(&tested).is_empty());
-    tested.array.take().unwrap().close().unwrap();
+    tested.close();
     assert_eq!(open_rows(&tested), []);
     tested.assemble(false).unwrap();
     assert_eq!(tested.rows_cleared, 0);
@@ -316,10 +308,10 @@ fn a_shutdown_leaves_no_open_rows() {
 fn read_only_assembly_shows_open_rows_as_unwritten() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
-        let flushed = rows(&mut tested, 60..80, 4);
+        let flushed = tested.rows(60..80, 4);
         tested.write_run(&flushed).unwrap();
         tested.flush().unwrap();
-        let run = rows(&mut tested, 0..40, 1);
+        let run = tested.rows(0..40, 1);
         tested.write_run(&run).unwrap();
         let open = open_rows(&tested);
         tested.crash();
@@ -344,7 +336,7 @@ fn writers_continue_when_they_exceed_the_open_range_limit() {
     for step in 0..6 {
         for writer in &writers {
             let first = 2 * ZONE_ROWS * writer + 2 * UNIT * step;
-            let run = rows(&mut tested, first..first + 2 * UNIT, 1);
+            let run = tested.rows(first..first + 2 * UNIT, 1);
             tested.write_run(&run).unwrap();
             assert!(tested.array().members().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES);
         }

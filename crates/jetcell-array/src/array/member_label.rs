@@ -7,7 +7,7 @@ use std::path::Path;
 use jetcell_vfs::Vfs;
 
 use crate::geometry::RaidLevel;
-use crate::member::MemberDevice;
+use crate::member::{MemberDevice, Superblock};
 
 /// Array to which a file or device belongs, according to its superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +31,7 @@ impl MemberLabel {
     /// The file cannot be opened or read.
     pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<MemberLabel>> {
         let device = MemberDevice::open_unlocked(vfs, path)?;
-        let newest = device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation);
-        if let Some(superblock) = newest {
-            let config = superblock.config;
+        if let Some(Superblock { config, .. }) = device.newest_superblock() {
             return Ok(Some(MemberLabel::Known { array: config.array, level: config.layout.level }));
         }
         Ok(device.begins_with_superblock()?.then_some(MemberLabel::Unreadable))
@@ -59,8 +57,7 @@ mod tests {
 
     #[test]
     fn a_member_is_identified_by_either_superblock_and_by_a_damaged_one() {
-        let mut tested = TestArray::new(RaidLevel::Raid5, 4, 1);
-        tested.array.take().unwrap().close().unwrap();
+        let tested = TestArray::closed(RaidLevel::Raid5, 4);
         let path = tested.members[1].clone();
         let label = || MemberLabel::read(&tested.disk, &path).unwrap();
         let Some(MemberLabel::Known { array, level: RaidLevel::Raid5 }) = label() else {

@@ -52,7 +52,7 @@ impl FileLayer for DelayedFile {
 
 fn array_with_delayed_writes() -> TestArray {
     let mut tested = TestArray::new(RaidLevel::Raid6, 5, 1);
-    tested.array.take().unwrap().close().unwrap();
+    tested.close();
     let late = Arc::new(DelayedVfs(tested.faults.clone()));
     let mut array = Array::assemble(late, &tested.members, AssembleOptions::default()).unwrap();
     array.set_new_rows(UNIT, 8..32);

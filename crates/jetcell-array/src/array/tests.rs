@@ -260,13 +260,13 @@ fn assembly_rejects_invalid_member_sets_and_dirty_degraded_arrays() {
     tested.assemble(false).unwrap();
     tested.check();
     // The array was started without the fourth member, so this member is stale.
-    tested.array.take().unwrap().close().unwrap();
+    tested.close();
     tested.members = all.clone();
     assert_eq!(refusal(tested.assemble(false)), ArrayRefusal::Stale(all[3].clone()));
     tested.assemble(true).unwrap();
     assert_eq!(tested.array().status().state, ArrayState::Degraded(1));
     tested.check();
-    tested.array.take().unwrap().close().unwrap();
+    tested.close();
     tested.members = all[..2].to_vec();
     assert!(matches!(refusal(tested.assemble(true)), ArrayRefusal::TooManyMissing { missing: 2, .. }));
     let options = AssembleOptions { access: ArrayAccess::ReadOnly, force: false };
@@ -292,14 +292,14 @@ fn assembly_tolerates_damaged_superblocks() {
         let mut tested = TestArray::new(RaidLevel::RaidDp { prime: 17 }, 6, 3);
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         let second = TestArray::records_offset(0) - BLOCK as u64;
         for member in 0..6 {
             damage(&tested, member, [0, second][place], &[9; 77]);
         }
         tested.assemble(false).unwrap();
         tested.check();
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         for member in 0..2 {
             damage(&tested, member, 0, &[9; 77]);
             damage(&tested, member, second, &[9; 77]);
@@ -421,7 +421,7 @@ fn examination_identifies_each_file_while_the_array_runs() {
 #[test]
 fn erasing_an_array_leaves_other_files_unchanged() {
     let mut tested = TestArray::new(RaidLevel::Raid5, 3, 3);
-    tested.array.take().unwrap().close().unwrap();
+    tested.close();
     let other = tested.new_file();
     tested.disk.corrupt(&other, 0, &[7; 512]).unwrap();
     let paths = [tested.members.clone(), vec![other.clone()]].concat();
@@ -509,7 +509,7 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
                 }
             }
             assert!(array.scrub().unwrap().is_clean(), "{level}");
-            tested.array.take().unwrap().close().unwrap();
+            tested.close();
             let first = MemberLayout::new(JOURNAL).records(0) as usize;
             let content = |member: &PathBuf| tested.disk.contents(member).unwrap()[first..].to_vec();
             tested.members.iter().map(content).collect::<Vec<_>>()

@@ -81,7 +81,7 @@ fn a_rebuild_resumes_after_an_interruption_at_any_write() {
             prepared.array().replace(slot, &file, false).unwrap();
         }
         prepared.refresh_members();
-        prepared.array.take().unwrap().close().unwrap();
+        prepared.close();
         let step = |tested: &mut TestArray| {
             if tested.array().rebuild_progress().is_complete() {
                 return Ok(true);
@@ -107,7 +107,7 @@ fn a_rebuild_resumes_after_an_interruption_at_any_write() {
 fn a_scrub_resumes_after_an_interruption_at_any_write() {
     for (level, members, damaged) in SHAPES {
         let mut prepared = written(level, members);
-        prepared.array.take().unwrap().close().unwrap();
+        prepared.close();
         for member in &prepared.members[..damaged] {
             for row in [0, 1, 5, 64, 70] {
                 prepared.disk.corrupt(member, TestArray::offset(row) + 99, &[0x77; 700]).unwrap();
@@ -180,7 +180,7 @@ impl FileLayer for SlowMemberFile {
 fn a_slow_member_neither_blocks_the_array_nor_changes_data() {
     let contents = |is_slow: bool| {
         let mut tested = written(RaidLevel::Raid6, 5);
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         if is_slow {
             let vfs = SlowMemberVfs { inner: tested.faults.clone(), slow: tested.members[1].clone() };
             let options = AssembleOptions::default();
@@ -201,7 +201,7 @@ fn a_slow_member_neither_blocks_the_array_nor_changes_data() {
         tested.check();
         let status = tested.array().status();
         assert_eq!((status.state, status.failed.len()), (ArrayState::Optimal, 1));
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         tested.members.iter().map(|member| tested.disk.contents(member)).collect::<Vec<_>>()
     };
     assert!(contents(true) == contents(false));

@@ -1,6 +1,6 @@
 //! Tests of rows that lost data: they are remembered until they are written again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::geometry::BLOCK;
@@ -9,19 +9,10 @@ use crate::{ArrayExamination, ArrayState, RaidLevel};
 
 const LOST: Range<u64> = 2..5;
 
-/// Returns new values for all blocks of rows.
-fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
-    let layout = *tested.array().layout();
-    let columns = 0..layout.data_columns();
-    rows.flat_map(|row| columns.clone().map(move |column| layout.block_at(row, column)))
-        .map(|block| (block, value + block))
-        .collect()
-}
-
 /// Returns an array whose first rows were written, and two members of which have damaged blocks.
 fn damaged() -> TestArray {
     let mut tested = TestArray::new(RaidLevel::Raid5, 4, 1);
-    let batch = rows(&mut tested, 0..8, 1000);
+    let batch = tested.rows(0..8, 1000);
     tested.write(&batch).unwrap();
     tested.restart();
     let member = tested.members[1].clone();
@@ -66,10 +57,10 @@ fn rows_that_a_rebuild_lost_are_remembered_until_they_are_rewritten() {
     for block in 0..tested.model.len() as u64 {
         assert_eq!(tested.value(block).is_err(), expected.contains(&block), "block {block}");
     }
-    let some = rows(&mut tested, 2..4, 5000);
+    let some = tested.rows(2..4, 5000);
     tested.write(&some).unwrap();
     assert_eq!(tested.array().status().lost_rows, 1, "rewritten rows are no longer lost");
-    let last = rows(&mut tested, 4..5, 6000);
+    let last = tested.rows(4..5, 6000);
     tested.write(&last).unwrap();
     tested.crash();
     tested.assemble(false).unwrap();

@@ -114,7 +114,7 @@ fn a_failing_member_is_copied_and_bad_blocks_are_reconstructed() {
         assert!(tested.array().scrub().unwrap().is_clean());
         tested.restart();
         tested.members.push(old.clone());
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         assert!(
             matches!(tested.assemble(false), Err(ArrayError::Refused(ArrayRefusal::Stale(path))) if path == old)
         );

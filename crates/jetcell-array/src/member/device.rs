@@ -211,6 +211,11 @@ impl MemberDevice {
         first.into_iter().chain(second).collect()
     }
 
+    /// Returns the valid superblock with the newest configuration.
+    pub fn newest_superblock(&self) -> Option<Superblock> {
+        self.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation)
+    }
+
     /// Returns true if the member begins with a superblock, even if it is damaged or from another version.
     pub fn begins_with_superblock(&self) -> io::Result<bool> {
         let mut block = IoBuffer::zeroed(BLOCK);

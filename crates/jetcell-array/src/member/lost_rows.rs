@@ -1,4 +1,4 @@
-//! Rows with data that cannot be recovered, as remembered in the superblocks.
+//! The list of rows that may have lost data, which the superblocks store.
 
 use std::ops::Range;
 
@@ -18,8 +18,9 @@ pub(crate) struct LostRange {
 
 /// Rows with lost data, in ascending order.
 ///
-/// If there are more ranges than a superblock has room for, the closest ranges are merged. Rows between them are then
-/// listed too, until a scrub or a write finds that they are intact.
+/// If there are more ranges than a superblock has room for, the closest ranges are merged. The list then also contains
+/// the intact rows between them, and slots of a row that lost nothing. It becomes exact again when a scrub has examined
+/// these rows and the ranges fit.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct LostRows(Vec<LostRange>);
 

@@ -13,6 +13,9 @@ const VERSION: u32 = 1;
 const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
 const MAX_OPEN_RANGES: usize = 8;
+/// Limit for the number of rows. With it, the number of bytes on all slots fits in 64 bits.
+const MAX_ROWS: u64 = 1 << 47;
+const _: () = assert!((MAX_ROWS - 1).checked_mul((MAX_SLOTS * BLOCK) as u64).is_some());
 
 /// A member's number within its array. Numbers are never reused; 0 means no member.
 pub(crate) type MemberId = u32;
@@ -199,7 +202,7 @@ impl Superblock {
             slots: usize::from(stored.slots.get()),
         };
         let chunk_fits = layout.chunk.is_power_of_two() && u64::from(layout.chunk) <= ZONE_ROWS;
-        let rows_fit = layout.rows > 0 && layout.rows.is_multiple_of(ZONE_ROWS) && layout.rows < 1 << 48;
+        let rows_fit = (1..MAX_ROWS).contains(&layout.rows) && layout.rows.is_multiple_of(ZONE_ROWS);
         let counts_fit = level.member_counts().any(|count| count == layout.base_slots)
             && (layout.base_slots..=MAX_SLOTS).contains(&layout.slots)
             && (layout.slots == layout.base_slots
@@ -308,6 +311,7 @@ impl ArrayConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::MAX_DATA_COLUMNS;
 
     fn superblock() -> Superblock {
         let layout = ArrayLayout { level: RaidLevel::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
@@ -378,6 +382,25 @@ mod tests {
             superblock.encode(&mut block);
             assert_eq!(Superblock::decode(&block), None);
         }
+    }
+
+    #[test]
+    fn the_bytes_of_the_largest_array_do_not_overflow() {
+        let mut block = [0; BLOCK];
+        let mut decode = |rows| {
+            let mut superblock = superblock();
+            let layout = &mut superblock.config.layout;
+            let slots = MAX_DATA_COLUMNS;
+            *layout = ArrayLayout { level: RaidLevel::Raid0, rows, base_slots: slots, slots, ..*layout };
+            superblock.config.slots = vec![SlotConfig::default(); slots];
+            superblock.encode(&mut block);
+            Superblock::decode(&block)
+        };
+        let largest = decode(MAX_ROWS - ZONE_ROWS).unwrap();
+        let bytes = u128::from(MAX_ROWS - ZONE_ROWS) * (MAX_DATA_COLUMNS * BLOCK) as u128;
+        assert_eq!(u128::from(largest.config.layout.bytes()), bytes);
+        assert_eq!(decode(MAX_ROWS), None);
+        assert_eq!(decode((1 << 48) - ZONE_ROWS), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An array on a simulated disk with a model of its content, for tests with faults and power cuts.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
@@ -23,7 +24,7 @@ pub const CHUNK: u32 = 4;
 pub const UNIT: u64 = 4;
 /// Number of blocks in each transfer of a sequential run.
 const TRANSFER: u64 = 24;
-const AHEAD: std::ops::Range<u64> = 8..32;
+const AHEAD: Range<u64> = 8..32;
 
 /// Returns the content of a block with this value in the model: every word has this value. Value 0 stands for a block
 /// that was never written.
@@ -84,6 +85,15 @@ impl TestArray {
         Array::create(&tested.disk, &tested.members, &options).unwrap();
         tested.assemble(false).unwrap();
         tested.model = vec![0; tested.array().layout().blocks() as usize];
+        tested
+    }
+
+    /// Returns an array with some content, which is shut down.
+    pub fn closed(level: RaidLevel, members: usize) -> TestArray {
+        let mut tested = TestArray::new(level, members, 1);
+        let batch = tested.random_batch();
+        tested.write(&batch).unwrap();
+        tested.close();
         tested
     }
 
@@ -148,9 +158,14 @@ impl TestArray {
         self.refresh_members();
     }
 
+    /// Shuts the array down.
+    pub fn close(&mut self) {
+        self.array.take().unwrap().close().unwrap();
+    }
+
     /// Shuts the array down and assembles it again.
     pub fn restart(&mut self) {
-        self.array.take().unwrap().close().unwrap();
+        self.close();
         self.assemble(false).unwrap();
     }
 
@@ -190,6 +205,14 @@ impl TestArray {
             return range.into_iter().map(|block| (block, value(&mut self.rng))).collect();
         }
         (0..count).map(|_| (self.rng.random_range(0..blocks), value(&mut self.rng))).collect()
+    }
+
+    /// Returns new values for all blocks of rows.
+    pub fn rows(&mut self, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
+        let layout = *self.array().layout();
+        let blocks =
+            rows.flat_map(|row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column)));
+        blocks.map(|block| (block, value + block)).collect()
     }
 
     pub fn stage(&mut self, batch: &BTreeMap<u64, u64>) -> Result<()> {

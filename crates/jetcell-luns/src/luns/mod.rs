@@ -90,7 +90,7 @@ pub use self::device::Lun;
 pub use self::history_tests::{HistoryCounters, run};
 pub use self::shared::SharedLunVolume;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
-pub use self::start::WriteLogOptions;
+pub use self::start::{TornRows, WriteLogOptions};
 pub use self::write_log::has_write_log;
 
 /// LUN volume counters, accumulated since the volume was started.

@@ -35,6 +35,16 @@ impl WriteLogOptions {
     }
 }
 
+/// Result of [`LunVolume::clear_torn_rows`].
+#[derive(Debug)]
+#[must_use]
+pub enum TornRows {
+    /// No row is inconsistent because of a crash.
+    Cleared,
+    /// A row that tells which rows may be inconsistent is lost. No row was cleared.
+    Unknown(ArrayError),
+}
+
 /// Returns the current catalogue.
 fn newest_catalogue(array: &mut Array) -> Result<Option<LunCatalogue>> {
     let blocks = array.layout().blocks();
@@ -64,6 +74,16 @@ fn build_allocator(
     }
     space.set_window(&catalogue.window);
     Ok(space)
+}
+
+/// Returns the rows that a crash may have left inconsistent, which is none if the array has no LUNs.
+fn find_torn_rows(array: &mut Array) -> Result<Vec<u64>> {
+    match newest_catalogue(array)? {
+        Some(catalogue) if !catalogue.is_clean => {
+            Ok(build_allocator(array, &mut MapCache::default(), &catalogue)?.possibly_torn_rows())
+        }
+        _ => Ok(vec![]),
+    }
 }
 
 /// Shuts the array down, and returns the error. Without this shutdown, the next startup would assume that the array
@@ -111,17 +131,23 @@ impl LunVolume {
     /// write log, and does not change anything to which a LUN refers. It is necessary before the array is scrubbed or
     /// rebuilt. [`LunVolume::start`] does the same.
     ///
+    /// If a row with a catalogue or a block map is lost, no row is cleared. An older catalogue does not tell which
+    /// blocks are in use.
+    ///
     /// # Errors
     /// The array cannot be read or written, or the volume is damaged.
-    pub fn clear_torn_rows(array: &mut Array) -> Result<()> {
+    pub fn clear_torn_rows(array: &mut Array) -> Result<TornRows> {
         if array.layout().blocks() <= FIRST_BLOCK {
-            return Ok(());
+            return Ok(TornRows::Cleared);
         }
-        let Some(catalogue) = newest_catalogue(array)?.filter(|catalogue| !catalogue.is_clean) else {
-            return Ok(());
+        let rows = match find_torn_rows(array) {
+            Err(lost @ (ArrayError::Unrecoverable { .. } | ArrayError::Inconsistent { .. })) => {
+                return Ok(TornRows::Unknown(lost));
+            }
+            found => found?,
         };
-        let rows = build_allocator(array, &mut MapCache::default(), &catalogue)?.possibly_torn_rows();
-        array.row_writer().clear_rows(&rows)
+        array.row_writer().clear_rows(&rows)?;
+        Ok(TornRows::Cleared)
     }
 
     /// Starts the volume on an array.

@@ -10,7 +10,7 @@ use jetcell_array::{
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
-use super::{LunVolume, WriteLogOptions};
+use super::{CATALOGUE_AREA_BLOCKS, LunVolume, TornRows, WriteLogOptions};
 use crate::test_blocks::{content, member_bytes, write_transfer};
 
 pub const JOURNAL: u32 = 64;
@@ -336,13 +336,43 @@ fn a_scrub_finds_no_damage_after_crash_recovery() {
         let cut = disk.crash(operations, CrashOptions::default());
         doubtful += usize::from(!array(&cut, &members(6)).unwrap().scrub().unwrap().is_clean());
         let mut settled = array(&cut, &members(6)).unwrap();
-        LunVolume::clear_torn_rows(&mut settled).unwrap();
+        assert!(matches!(LunVolume::clear_torn_rows(&mut settled).unwrap(), TornRows::Cleared));
         assert!(settled.scrub().unwrap().is_clean(), "{operations}");
         settled.close().unwrap();
         let mut volume = start(&cut, &members(6)).unwrap();
         assert_eq!(values(&mut volume, "a")[49..151], [vec![1], vec![2; 100], vec![0]].concat());
     }
     assert!(doubtful > 0, "no cut was between the writes of a row");
+}
+
+#[test]
+fn no_row_is_cleared_if_the_newest_catalogue_is_lost() {
+    let disk = disk(RaidLevel::Raid6, 5, 12);
+    let mut volume = start(&disk, &members(5)).unwrap();
+    volume.create_lun("a", 600).unwrap();
+    for value in 1..4 {
+        write(&mut volume, "a", 0, &[value; 300]).unwrap();
+        volume.consistency_point().unwrap();
+    }
+    let area = volume.catalogue.sequence % 2;
+    drop(volume);
+    let mut running = array(&disk, &members(5)).unwrap();
+    let mut catalogue = vec![0; BLOCK];
+    running.read(area * CATALOGUE_AREA_BLOCKS, &mut catalogue).unwrap();
+    drop(running);
+    // A row has the same offset on all members. The last copy is not in the journal.
+    let place_on = |member: &PathBuf| {
+        disk.contents(member).unwrap().chunks_exact(BLOCK).rposition(|block| block == catalogue)
+    };
+    let place = members(5).iter().find_map(place_on).unwrap();
+    for member in members(5) {
+        disk.corrupt(&member, (place * BLOCK) as u64, &[0xAA; 9]).unwrap();
+    }
+    let mut running = array(&disk, &members(5)).unwrap();
+    let torn = LunVolume::clear_torn_rows(&mut running).unwrap();
+    assert!(matches!(torn, TornRows::Unknown(ArrayError::Unrecoverable { .. })), "{torn:?}");
+    assert_eq!(running.counters().rows_cleared, 0);
+    assert!(LunVolume::exists_on(&mut running).is_err(), "its space must not be used for other data");
 }
 
 #[test]

@@ -178,15 +178,22 @@ fn newest_table(
     Ok((newest, is_empty))
 }
 
+/// Returns the current table of files on an array, if it has one.
+fn table_on(array: &mut Array) -> jetcell_array::Result<Option<FileTable>> {
+    let blocks = array.layout().blocks();
+    if blocks <= 2 * TABLE_AREA_BLOCKS {
+        return Ok(None);
+    }
+    Ok(newest_table(&mut |first, buffer| array.read(first, buffer), blocks)?.0)
+}
+
 impl Volume {
     /// Returns true if an array contains files.
     ///
     /// # Errors
     /// The array cannot be read.
     pub fn exists_on(array: &mut Array) -> jetcell_array::Result<bool> {
-        let blocks = array.layout().blocks();
-        let mut read = |first, buffer: &mut [u8]| array.read(first, buffer);
-        Ok(blocks > 2 * TABLE_AREA_BLOCKS && newest_table(&mut read, blocks)?.0.is_some())
+        Ok(table_on(array)?.is_some())
     }
 
     /// Returns the files of an array that are stored in these bytes of the array, with the bytes of the file. The
@@ -198,15 +205,11 @@ impl Volume {
         array: &mut Array,
         bytes: &[Range<u64>],
     ) -> jetcell_array::Result<Vec<(PathBuf, Range<u64>)>> {
-        let blocks = array.layout().blocks();
-        if blocks <= 2 * TABLE_AREA_BLOCKS {
-            return Ok(vec![]);
-        }
-        let (table, _) = newest_table(&mut |first, buffer| array.read(first, buffer), blocks)?;
+        let Some(table) = table_on(array)? else { return Ok(vec![]) };
         let block = BLOCK as u64;
         let wanted: Vec<Range<u64>> =
             bytes.iter().map(|range| range.start / block..range.end.div_ceil(block)).collect();
-        let found = table.map(|table| table.files_at(&wanted)).unwrap_or_default();
+        let found = table.files_at(&wanted);
         Ok(found.into_iter().map(|(file, part)| (file, part.start * block..part.end * block)).collect())
     }
 

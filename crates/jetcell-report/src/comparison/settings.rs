@@ -66,16 +66,8 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         all.push(("device".into(), storage(&|one| Some(one.device.as_ref()?.name.clone()))));
         let array = |of: fn(&ArrayStorage) -> Option<String>| storage(&|one| of(one.array.as_ref()?));
         all.push(("array".into(), array(|array| Some(array.array.display().to_string()))));
-        all.push((
-            "array level".into(),
-            array(|array| Some(format!("{} of {} members", array.level, array.members.len()))),
-        ));
-        let members = |array: &ArrayStorage| {
-            let names: Vec<String> =
-                array.members.iter().map(|member| member.display().to_string()).collect();
-            Some(names.join(", "))
-        };
-        all.push(("array members".into(), array(members)));
+        all.push(("array level".into(), array(|array| Some(array.level_and_members()))));
+        all.push(("array members".into(), array(|array| Some(array.member_list()))));
         all.push(("LUN".into(), array(|array| array.lun.clone())));
         all.push(("simulated drive".into(), array(|array| array.simulated_drive.clone())));
         all

@@ -56,17 +56,16 @@ pub(super) fn storage(result: &RunResult) -> ReportTable {
 
 /// Returns the row of a directory whose files are on an array.
 fn array_row(storage: &DirectoryStorage, array: &ArrayStorage) -> Vec<ReportCell> {
-    let members: Vec<String> = array.members.iter().map(|member| member.display().to_string()).collect();
     let place = match &array.lun {
         Some(lun) => format!("LUN {lun} of the array {}", array.array.display()),
         None => format!("array {}", array.array.display()),
     };
     vec![
         storage.directory.display().to_string().into(),
-        format!("{} of {} members", array.level, members.len()).into(),
+        array.level_and_members().into(),
         place.into(),
         "".into(),
-        std::iter::once(members.join(", "))
+        std::iter::once(array.member_list())
             .chain(array.simulated_drive.clone())
             .collect::<Vec<_>>()
             .join("; ")

@@ -18,9 +18,10 @@ use crate::event_file::{EVENT_FILE, EventFile};
 
 type Result<T> = std::result::Result<T, MaintenanceError>;
 
-/// A log stream to maintain: its databases, and the directory of its logs.
+/// A log stream to maintain: its databases with their disks, and the directory of its logs.
 struct MaintainedStream {
     set: RecoverySet,
+    slots: MaintenanceSlots,
     directory: PathBuf,
     page_size: PageSize,
 }
@@ -96,14 +97,15 @@ impl MaintenanceRequest {
         let set = RecoverySet::find_attachable(vfs, files)?;
         set.require_complete()?;
         let Some(first) = set.databases.first() else { return Err(MaintenanceError::NoDatabase) };
-        self.check_window(&MaintenanceSlots::assign(vfs, &set, self.parallel))?;
+        let slots = MaintenanceSlots::assign(vfs, &set, self.parallel);
+        self.check_window(&slots)?;
         let directory = if set.logs.is_empty() {
             parent_directory(&first.path).to_path_buf()
         } else {
             log_directory(&set.plan(LogPosition::MAX))?
         };
         check_not_in_use(&set, &directory).map_err(RecoveryError::from)?;
-        Ok(MaintainedStream { page_size: first.header.page_size, set, directory })
+        Ok(MaintainedStream { page_size: first.header.page_size, set, slots, directory })
     }
 
     fn maintain(
@@ -113,8 +115,7 @@ impl MaintenanceRequest {
         stop: &Cancellation,
         progress: &mut dyn FnMut(MaintenanceProgress<'_>),
     ) -> Result<(Vec<DatabaseMaintenanceResult>, ese_engine::Result<()>)> {
-        let MaintainedStream { set, directory, page_size } = stream;
-        let slots = MaintenanceSlots::assign(vfs, &set, self.parallel);
+        let MaintainedStream { set, slots, directory, page_size } = stream;
         let events = open_events(&directory)?;
         let mut options = InstanceOptions::with_vfs(vfs.clone(), directory);
         options.log.base_name = set.base_name;

@@ -26,7 +26,7 @@ pub struct DamageCount {
 /// Damage that the engine detected during a run. Transfers that failed are counted elsewhere, as I/O errors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageDamageCounts {
-    /// Reads that returned single flipped bits, which were corrected. ESE: event 399.
+    /// Reads of pages whose flipped bits were corrected with the checksum. ESE: event 399.
     pub corrected: DamageCount,
     /// Pages and logs with a wrong checksum, an invalid structure, or another page's number. ESE: -1018, -1118.
     pub wrong_checksums: DamageCount,
@@ -46,9 +46,10 @@ pub(crate) enum StorageFailure {
 }
 
 impl DamageCount {
-    fn add(&mut self, count: u64, what: &str) {
+    /// Adds findings. `describe` describes the first of them, and is only called if there are none yet.
+    fn add(&mut self, count: u64, describe: impl FnOnce() -> String) {
         if self.count == 0 {
-            self.first = what.to_string();
+            self.first = describe();
         }
         self.count = self.count.saturating_add(count);
     }
@@ -62,11 +63,11 @@ impl PageDamageCounts {
             (&mut self.wrong_checksums, &other.wrong_checksums),
             (&mut self.lost_writes, &other.lost_writes),
         ] {
-            mine.add(others.count, &others.first);
+            mine.add(others.count, || others.first.clone());
         }
     }
 
-    /// Adds the error that ended the load, unless the page was already counted.
+    /// Adds the error that ended the load, unless damage of the same kind was already counted.
     pub(crate) fn with_failure(mut self, failure: StorageFailure, text: &str) -> PageDamageCounts {
         let count = match failure {
             StorageFailure::Io => return self,
@@ -74,7 +75,7 @@ impl PageDamageCounts {
             StorageFailure::LostWrite => &mut self.lost_writes,
         };
         if count.count == 0 {
-            count.add(1, text);
+            count.add(1, || text.to_string());
         }
         self
     }
@@ -125,21 +126,26 @@ impl DamageTally {
         let PageDamage { file, page, fault, .. } = damage;
         let mut counted = self.0.lock();
         let CountedDamage { counts, pages } = &mut *counted;
-        let (count, flaw) = match fault {
-            PageDamageKind::Corrected(bits) => {
-                (&mut counts.corrected, PageFlaw::FlippedBits(bits.clone()).to_string())
-            }
-            PageDamageKind::Checksum => (&mut counts.wrong_checksums, PageFlaw::Checksum.to_string()),
-            PageDamageKind::WrongPage(stored) => {
-                (&mut counts.wrong_checksums, PageFlaw::WrongPage(*stored).to_string())
-            }
-            PageDamageKind::Missing => (&mut counts.lost_writes, PageDefect::Zero.to_string()),
+        let count = match fault {
+            PageDamageKind::Corrected(_) => &mut counts.corrected,
+            PageDamageKind::Checksum | PageDamageKind::WrongPage(_) => &mut counts.wrong_checksums,
+            PageDamageKind::Missing => &mut counts.lost_writes,
             PageDamageKind::Unreadable(_) => return,
         };
         let is_corrected = matches!(fault, PageDamageKind::Corrected(_));
         if is_corrected || pages.len() >= MAX_PAGES || pages.insert((file.clone(), page.get())) {
-            count.add(1, &format!("{}: page {page}: {flaw}", file.display()));
+            count.add(1, || format!("{}: page {page}: {}", file.display(), describe_flaw(fault)));
         }
+    }
+}
+
+fn describe_flaw(fault: &PageDamageKind) -> String {
+    match fault {
+        PageDamageKind::Corrected(bits) => PageFlaw::FlippedBits(bits.clone()).to_string(),
+        PageDamageKind::Checksum => PageFlaw::Checksum.to_string(),
+        PageDamageKind::WrongPage(stored) => PageFlaw::WrongPage(*stored).to_string(),
+        PageDamageKind::Missing => PageDefect::Zero.to_string(),
+        PageDamageKind::Unreadable(error) => error.clone(),
     }
 }
 

@@ -91,6 +91,19 @@ impl ResultInputs {
     }
 }
 
+/// The error that ended a load.
+struct LoadFailure {
+    /// The failure of the storage that caused the error, or `None` if the storage is not the cause.
+    storage: Option<StorageFailure>,
+    text: String,
+}
+
+impl LoadFailure {
+    fn new(error: &Error) -> LoadFailure {
+        LoadFailure { storage: StorageFailure::from_error(error), text: error.full_text() }
+    }
+}
+
 /// Returns the result to keep on disk in case the run is killed: the figures so far, without a verdict.
 pub(crate) fn interim_result(result: RunResult) -> RunResult {
     RunResult {
@@ -130,17 +143,17 @@ pub(crate) fn assemble(
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
-    let failure = loaded.failure.as_ref().map(|error| (StorageFailure::from_error(error), error.full_text()));
+    let failure = loaded.failure.as_ref().map(LoadFailure::new);
     let mut damage = loaded.measured.damage.clone();
-    if let Some((Some(failure), text)) = &failure {
-        damage = damage.with_failure(*failure, text);
+    if let Some(LoadFailure { storage: Some(storage), text }) = &failure {
+        damage = damage.with_failure(*storage, text);
     }
-    let is_failed_transfer = matches!(failure, Some((Some(StorageFailure::Io), _)));
+    let failed_transfer = failure.as_ref().filter(|failure| failure.storage == Some(StorageFailure::Io));
     let verdict_evidence = VerdictEvidence {
         scan: &loaded.scan,
-        io_errors: loaded.io_errors.max(u64::from(is_failed_transfer)),
+        io_errors: loaded.io_errors.max(u64::from(failed_transfer.is_some())),
         damage: damage.clone(),
-        failure: failure.filter(|_| is_failed_transfer).map(|(_, text)| text),
+        failure: failed_transfer.map(|failure| failure.text.clone()),
         verification: verification.as_ref(),
         backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
@@ -149,11 +162,11 @@ pub(crate) fn assemble(
         doubts: doubts.as_deref(),
     };
     let mut judgement = judge(profile, &instances, iops, measured, &verdict_evidence);
-    if let (Some(error), None) = (
-        &loaded.failure,
+    if let (Some(failure), None) = (
+        &failure,
         judgement.rules.iter().find(|rule| !rule.passed && rule.kind() != RuleKind::MeasuredEnough),
     ) {
-        judgement.reason = format!("the load failed: {}", error.full_text());
+        judgement.reason = format!("the load failed: {}", failure.text);
     }
     let Judgement { verdict, reason, rules } = judgement;
     RunResult {

@@ -89,7 +89,7 @@ fn loop_device_members_fail_and_are_replaced_and_scrubbed() {
     assert!(holds_data(&[names[4], names[2], names[3], names[0]]));
     let used = refused(&cell, &[&["create", "b", "--level", "raid5", "--members"], &names[..3]].concat());
     assert!(used.contains("contains a member of an array"), "{used}");
-    assert!(ended(&cell, &["destroy", "a", "--force"]).contains("files are no longer members"));
+    assert!(ended(&cell, &["destroy", "a", "--force"]).contains("; 5 files are no longer members"));
 }
 
 #[test]

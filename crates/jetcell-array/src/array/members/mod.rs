@@ -105,12 +105,13 @@ impl MemberSet {
         if self.config.lost_rows.slots_of(row) != slots {
             let before = self.config.lost_rows.clone();
             self.config.lost_rows.set(row, slots);
-            // A row inside of a merged range may remain listed.
+            // If the list is full, it may still contain a row that is no longer lost.
             self.is_config_changed |= before != self.config.lost_rows;
         }
     }
 
-    /// Remembers which of these rows, whose writes begin, are lost. They are examined after the writes.
+    /// Remembers those of these rows that are lost. It is called when writes of the rows start. A flush examines the
+    /// remembered rows.
     pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
         let lost = &self.config.lost_rows;
         if !lost.is_empty() {

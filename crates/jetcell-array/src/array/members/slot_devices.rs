@@ -162,7 +162,7 @@ impl MemberSet {
         Ok(())
     }
 
-    /// Saves the configuration if a member failed since it was last saved.
+    /// Saves the configuration if it has changed since it was last saved.
     pub fn save_changes(&mut self) -> Result<()> {
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }

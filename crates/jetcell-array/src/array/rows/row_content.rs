@@ -112,47 +112,66 @@ impl RowStore {
     /// Reads the group of cells to which the given cells belong, and recovers missing ones. Recovered cells are
     /// verified against their records and against any remaining redundancy.
     pub fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
+        let (mut cells, recovered) = self.read_group(row, state, wanted);
+        self.recover_missing(row, state, &mut cells, &recovered)?;
+        Ok(WholeRow { cells, recovered })
+    }
+
+    /// Reads the group of cells to which the given cells belong. Returns the contents by cell number, and the cells
+    /// that no member has. Their contents are zeros, as are those of cells outside of the group.
+    fn read_group(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> (Vec<IoBuffer>, Vec<usize>) {
         let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
-        let mut recovered = vec![];
+        let mut missing = vec![];
         for cell in self.recovery_group(wanted) {
             match self.read_cell(row, cell, state) {
                 Some(content) => cells[cell] = content,
-                None => recovered.push(cell),
+                None => missing.push(cell),
             }
         }
         cells.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = IoBuffer::zeroed(BLOCK));
+        (cells, missing)
+    }
+
+    /// Recovers the missing cells of a group, and verifies them.
+    fn recover_missing(
+        &self,
+        row: u64,
+        state: &RowState,
+        cells: &mut [IoBuffer],
+        recovered: &[usize],
+    ) -> Result<()> {
         if recovered.is_empty() {
-            return Ok(WholeRow { cells, recovered });
+            return Ok(());
         }
-        if !self.members.code.recovers(&recovered) {
-            return Err(self.unrecoverable(row, &recovered));
+        if !self.members.code.recovers(recovered) {
+            return Err(self.unrecoverable(row, recovered));
         }
         if state.is_new() {
             // Its blocks are zeros.
-            return Ok(WholeRow { cells, recovered });
+            return Ok(());
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.members.code.recover(&self.kernel, &mut targets, &recovered);
+        self.members.code.recover(&self.kernel, &mut targets, recovered);
         let is_refuted = recovered.iter().any(|cell| match &state.cells[*cell] {
             CellState::Written(record) => !record.matches(&cells[*cell]),
             _ => false,
         });
         let has_more_parity = recovered.len() < self.members.code.tolerance();
-        if is_refuted || has_more_parity && self.check_consistency(&cells) != Consistency::Consistent {
+        if is_refuted || has_more_parity && self.check_consistency(cells) != Consistency::Consistent {
             return Err(ArrayError::Inconsistent { row });
         }
-        Ok(WholeRow { cells, recovered })
+        Ok(())
     }
 
     /// Returns a mask of the slots whose data of a row can neither be read nor recovered.
     pub fn slots_with_lost_data(&mut self, row: u64, state: &RowState) -> u32 {
         let all: Vec<usize> = (0..state.cells.len()).collect();
-        if self.whole_row(row, state, &all).is_ok() {
+        let (mut cells, missing) = self.read_group(row, state, &all);
+        if self.recover_missing(row, state, &mut cells, &missing).is_ok() {
             return 0;
         }
-        let layout = *self.members.layout();
-        let unreadable = all.into_iter().filter(|cell| self.read_cell(row, *cell, state).is_none());
-        let slots = unreadable.fold(0, |slots, cell| slots | 1 << layout.slot(row, cell));
+        let layout = self.members.layout();
+        let slots = missing.into_iter().fold(0, |slots, cell| slots | 1 << layout.slot(row, cell));
         if layout.columns_only_on(row, slots).next().is_some() { slots } else { 0 }
     }
 

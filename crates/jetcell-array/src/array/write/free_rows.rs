@@ -165,7 +165,7 @@ impl RowWriter {
     fn start_prepared(&mut self, zone: OpenZone) -> Result<()> {
         let mut write = self.rows.zone_write(zone.rows().to_vec());
         let rows = zone.into_rows();
-        self.count_blocks_written(&rows);
+        self.record_written_rows(&rows);
         let devices = self.rows.device_per_slot();
         match devices.filter(|devices| self.rows.put_records(devices, &mut write).is_some()) {
             Some(devices) => self.compute_zone(devices, write, rows),
@@ -176,7 +176,8 @@ impl RowWriter {
         }
     }
 
-    fn count_blocks_written(&mut self, rows: &[FreeRowWrite]) {
+    /// Counts the blocks of rows that are written, and remembers which of these rows are lost.
+    fn record_written_rows(&mut self, rows: &[FreeRowWrite]) {
         self.rows.members.note_written(rows.iter().map(|(row, _)| *row));
         let blocks = rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
         self.rows.members.counters.blocks_written += blocks;
@@ -233,7 +234,7 @@ impl RowWriter {
     }
 
     fn start_batch(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
-        self.count_blocks_written(rows);
+        self.record_written_rows(rows);
         let write = match self.start_whole_zones(rows) {
             Some(write) => write,
             None => self.start_rows_in_any_state(rows)?,

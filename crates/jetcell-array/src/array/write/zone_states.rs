@@ -401,7 +401,7 @@ mod tests {
         reads_of_write(&mut tested, 1);
         let before = tested.disk.contents(&tested.members[3]).unwrap();
         assert_eq!(reads_of_write(&mut tested, 1), 0);
-        tested.array.take().unwrap().close().unwrap();
+        tested.close();
         let zone = TestArray::records_offset(1) as usize..TestArray::records_offset(2) as usize;
         let file = tested.disk.open(&tested.members[3], OpenMode::Write).unwrap();
         file.write_at(zone.start as u64, &before[zone], IoReason::Other).unwrap();

@@ -8,8 +8,7 @@ use clap::Args;
 use jetcell_array_service::{
     ArrayOperation, ArrayStartOptions, OperationControl, OperationProgress, perform,
 };
-use jetcell_backup::{BackupProgress, Cancellation, TransferControl};
-use jetcell_host::cancel_on_signals;
+use jetcell_backup::{BackupProgress, TransferControl};
 
 use super::operation_output;
 use super::output_options::OutputOptions;
@@ -65,14 +64,12 @@ impl ArrayStartArgs {
 impl ArrayOperationArgs {
     /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
     pub fn perform(&self, operation: ArrayOperation) -> CommandResult {
-        let cancel = Cancellation::default();
         let (shown, pace) = match progress_title(&operation) {
             Some(title) => {
-                cancel_on_signals(&cancel)?;
-                let (shown, pace) = TransferProgress::with_cancel(title, None, cancel);
+                let (shown, pace) = TransferProgress::start(title, None)?;
                 (Some(shown), pace)
             }
-            None => (None, TransferControl { cancel, ..TransferControl::default() }),
+            None => (None, TransferControl::default()),
         };
         let performed =
             perform(&self.start.options(), operation, &array_environment()?, operation_control(pace))?;

@@ -14,8 +14,9 @@ use crate::shared::array_environment::array_environment;
 /// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]
 #[command(after_help = "\
-Overwrites the superblocks of the members; the files and the events remain. The command also works for an array that cannot start. A
-member whose path is now a link to a file is not changed, and a note is printed.
+Overwrites the superblocks of the members and of former members; the files and the events remain. The command also works for an array
+that cannot start. A path that is now a link to a file is not changed, and a note is printed. A former member that now belongs to
+another array is not changed either.
 
 Examples:
   jetcell raid destroy arr1 --force

@@ -1,0 +1,32 @@
+use super::*;
+use crate::running::ArrayStartOptions;
+use crate::test_arrays::{create, environment, environment_with_notes};
+
+#[test]
+fn a_file_of_another_array_at_a_former_path_is_not_erased() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut first = ArrayDirectory::open(&create(parent.path(), "a")).unwrap();
+    // Two members failed: one was used for another array, the other one was not.
+    let former = first.members.clone();
+    first.members.truncate(1);
+    first.former = former[1..].to_vec();
+    first.save().unwrap();
+    let other = create(parent.path(), "b");
+    let members = ArrayDirectory::open(&other).unwrap().members;
+    std::fs::rename(&members[0], &former[1]).unwrap();
+    let mut second = ArrayDirectory::open(&other).unwrap();
+    second.members[0] = former[1].clone();
+    second.save().unwrap();
+    let running = ArrayStartOptions::for_array(&other).start(&environment()).unwrap();
+
+    let (environment, notes) = environment_with_notes();
+    assert_eq!(first.destroy(&environment).unwrap(), 2);
+    let notes = notes.lock();
+    let id = format!("{:032x}", second.id);
+    assert!(notes.len() == 1 && notes[0].contains("not changed") && notes[0].contains(&id), "{notes:?}");
+    running.close().unwrap();
+    let label = |path| MemberLabel::read(&*environment.vfs, path).unwrap();
+    let is_of_second = |label| matches!(label, Some(MemberLabel::Known { array, .. }) if array == second.id);
+    assert!(is_of_second(label(&former[1])));
+    assert_eq!([label(&former[0]), label(&former[2])], [None; 2]);
+}
