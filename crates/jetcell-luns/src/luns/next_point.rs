@@ -53,7 +53,7 @@ pub(super) struct PendingMemory {
     unlogged: BTreeSet<(LunId, u64)>,
 }
 
-/// An open zone, whose blocks wait at their locations.
+/// An open zone. New blocks are placed at their final locations in it.
 pub(super) struct ZonePlacement {
     pub zone: OpenZone,
     /// Blocks of the array in the rows of the zone, in the order in which they are used.
@@ -62,7 +62,7 @@ pub(super) struct ZonePlacement {
     pub lun_blocks: Vec<(LunId, u64)>,
 }
 
-/// Place of new blocks until the consistency point. While a zone is open, no block is pending in memory.
+/// Where new blocks go until the consistency point. While a zone is open, no block is pending in memory.
 pub(super) enum BlockIntake {
     Memory(PendingMemory),
     Zone(ZonePlacement),

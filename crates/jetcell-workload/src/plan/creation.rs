@@ -162,7 +162,7 @@ pub fn with_interrupted_options(options: Options) -> Result<Options, StartError>
     }
 }
 
-/// Returns the interrupted creation that a run with this profile continues, if any. Returns an error if the profile
+/// Returns the state of an interrupted creation that a run with this profile would continue, if any. Returns an error if the profile
 /// cannot continue it.
 pub(crate) fn find_interrupted(
     profile: &Profile,

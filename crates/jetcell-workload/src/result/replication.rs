@@ -234,7 +234,7 @@ impl MissingLogAmount {
 }
 
 impl ReplicationTestResult {
-    /// Returns true if there are copies of this kind.
+    /// Returns true if there are copies that keep the instance, or that discard it.
     pub fn has_copies(&self, keep_instance: bool) -> bool {
         self.copies.iter().any(|copy| copy.keep_instance == keep_instance)
     }

@@ -84,7 +84,7 @@ impl RowStore {
         self.fetch(places);
     }
 
-    /// Returns the new content of all cells that a write of some columns changes.
+    /// Returns the new content of all cells that a write to some columns changes.
     fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
