@@ -29,11 +29,14 @@ pub struct UnpackedPart {
     pub begins_member: bool,
 }
 
-/// Decoder of a compressed file, which distinguishes its members.
-#[cfg(feature = "zst")]
+/// Decoder of a compressed file, which distinguishes its members. It cannot be created in a build without decoders.
 pub struct PackedMembers {
+    #[cfg(feature = "zst")]
     packing: Packing,
+    #[cfg(feature = "zst")]
     state: Option<DecoderState>,
+    #[cfg(not(feature = "zst"))]
+    absent: std::convert::Infallible,
 }
 
 #[cfg(feature = "zst")]
@@ -111,10 +114,6 @@ impl DecoderState {
     }
 }
 
-/// Decoder in a build without decoders. It cannot be created.
-#[cfg(not(feature = "zst"))]
-pub enum PackedMembers {}
-
 #[cfg(not(feature = "zst"))]
 impl PackedMembers {
     /// Returns an error that explains how to get a build that includes the decoders.
@@ -127,6 +126,6 @@ impl PackedMembers {
 
     /// Reads the next part of the content.
     pub fn read_part(&mut self, _: &mut [u8]) -> io::Result<UnpackedPart> {
-        match *self {}
+        match self.absent {}
     }
 }

@@ -29,8 +29,8 @@ pub enum TomlErrorKind {
     },
     /// The key is required.
     MissingKey,
-    /// The text has no keys.
-    NoKeys,
+    /// The text is empty.
+    Empty,
     /// The text is not TOML, or the value has the wrong type or is out of range.
     InvalidValue {
         /// Reason why the value is invalid.
@@ -67,7 +67,7 @@ impl TomlError {
                 Some(format!("known keys: {}", shortened(&known.join(", "), MAX_KNOWN)).into())
             }
             TomlErrorKind::InvalidValue { advice: Some(advice), .. } => Some(advice.clone().into()),
-            TomlErrorKind::NoKeys => Some("specify a file with at least one setting".into()),
+            TomlErrorKind::Empty => Some("specify a file with at least one setting".into()),
             _ => self.line.map(|_| "correct this line".into()),
         }
     }
@@ -90,7 +90,7 @@ impl fmt::Display for TomlError {
         match &self.mistake {
             TomlErrorKind::UnknownKey { .. } => write!(f, "unknown key '{key}'"),
             TomlErrorKind::MissingKey => write!(f, "missing key '{key}'"),
-            TomlErrorKind::NoKeys => f.write_str("nothing found: there are no settings"),
+            TomlErrorKind::Empty => f.write_str("the file is empty"),
             TomlErrorKind::InvalidValue { reason, .. } if key.is_empty() => f.write_str(reason),
             TomlErrorKind::InvalidValue { reason, .. } => write!(f, "{key}: {reason}"),
         }

@@ -16,7 +16,7 @@ use crate::advice::ADVICE_SEPARATOR;
 use crate::nearest::nearest_entry;
 use crate::{error_line, shortened_name};
 
-/// Parses TOML. Unknown keys are errors only if the type denies unknown fields. A text without keys is an error.
+/// Parses TOML. Unknown keys are errors only if the type denies unknown fields. An empty text is an error.
 pub fn parse<T: DeserializeOwned>(source: &str, text: &str) -> Result<T, TomlError> {
     let text = TomlText::new(source, text);
     text.deserialize(text.document()?)
@@ -54,12 +54,15 @@ impl<'a> TomlText<'a> {
         DeTable::parse(self.text).map_err(|error| self.error(&error))
     }
 
-    /// Deserializes the document. Fails if it is empty, even if no key is required: nobody names a file without
-    /// settings on purpose, but an interrupted program may leave one.
+    /// Deserializes the document. Fails if the text is empty, even if no key is required, because an interrupted
+    /// program may have left an empty file. A text of comments only is the choice of all defaults.
     fn deserialize<T: DeserializeOwned>(&self, document: Spanned<DeTable<'_>>) -> Result<T, TomlError> {
-        let is_empty = document.get_ref().is_empty();
         let parsed = T::deserialize(Deserializer::from(document)).map_err(|error| self.error(&error))?;
-        if is_empty { Err(self.mistake(None, "", TomlErrorKind::NoKeys)) } else { Ok(parsed) }
+        if self.text.trim().is_empty() {
+            Err(self.mistake(None, "", TomlErrorKind::Empty))
+        } else {
+            Ok(parsed)
+        }
     }
 
     /// Converts an error of the parser. Serde reports the names of unknown and missing keys, and the advice of the

@@ -121,17 +121,18 @@ fn the_advice_of_a_value_is_what_follows_the_last_separator() {
 }
 
 #[test]
-fn text_without_keys_is_refused_even_if_no_key_is_required() {
+fn an_empty_text_is_refused_even_if_no_key_is_required() {
     #[derive(Debug, Deserialize)]
     struct Optional {
         size: Option<u32>,
     }
-    let expected = "a.toml: nothing found: there are no settings; specify a file with at least one setting";
-    for text in ["", "\u{feff}", "\n# size = 1\n"] {
+    let expected = "a.toml: the file is empty; specify a file with at least one setting";
+    for text in ["", "\u{feff}", " \n\t\n"] {
         assert_eq!(advised(&parse::<Optional>("a.toml", text).unwrap_err()), expected, "{text:?}");
         let errors = parse_with_example::<Optional>("a.toml", text, "size = 1").unwrap_err();
         assert_eq!(errors.iter().map(advised).collect::<Vec<_>>(), [expected], "{text:?}");
     }
     assert_eq!(parse::<Optional>("a.toml", "size = 1").unwrap().size, Some(1));
+    assert_eq!(parse::<Optional>("a.toml", "# size = 1\n").unwrap().size, None);
     assert_eq!(mistake(""), "a.toml, line 1: missing key 'size'; correct this line");
 }

@@ -62,7 +62,7 @@ pub(super) struct ZonePlacement {
     pub lun_blocks: Vec<(LunId, u64)>,
 }
 
-/// Where new blocks go until the consistency point. While a zone is open, no block is pending in memory.
+/// Destination of new blocks until the consistency point. While a zone is open, no block is pending in memory.
 pub(super) enum BlockIntake {
     Memory(PendingMemory),
     Zone(ZonePlacement),

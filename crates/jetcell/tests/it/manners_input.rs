@@ -153,13 +153,12 @@ fn an_input_without_entries_is_refused() {
     cell.write("no-disks.toml", "disk = []\n");
     cell.write("site.toml", run(&cell, 0, &["size", "--example"]));
     for (words, expected) in [
-        (&["test", "performance", "--dir", "load", "--config", "empty.toml"][..], "nothing found"),
-        (&["test", "backup", "--dir", "load", "--config", "comments.toml"], "nothing found"),
-        (&["raid", "reliability", "--config", "empty.toml"], "nothing found"),
-        (&["raid", "reliability", "--config", "comments.toml"], "nothing found"),
+        (&["test", "performance", "--dir", "load", "--config", "empty.toml"][..], "the file is empty"),
+        (&["raid", "reliability", "--config", "empty.toml"], "the file is empty"),
         (&["raid", "simulate", "--config", "empty.toml"], "missing key 'seed'"),
         (&["size", "--config", "empty.toml"], "missing key 'platform'"),
-        (&["size", "--config", "site.toml", "--disks", "empty.toml"], "nothing found"),
+        (&["size", "--config", "site.toml", "--disks", "empty.toml"], "the file is empty"),
+        (&["size", "--config", "site.toml", "--disks", "comments.toml"], "at least one [[disk]] section"),
         (&["size", "--config", "site.toml", "--disks", "no-disks.toml"], "at least one [[disk]] section"),
         (&["fleet", "run", "--config", "empty.toml"], "missing key 'name'"),
         (&["power", "energy", "empty.toml", "--scope", "server"], "does not have a column"),

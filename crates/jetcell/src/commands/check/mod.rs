@@ -245,12 +245,12 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Files to check, and what is left out.
+/// Files to check, and paths that cannot be checked.
 struct CheckedPaths {
     files: Vec<PathBuf>,
-    /// What is left out, with the reasons.
+    /// Reasons why paths cannot be checked.
     skipped: Vec<CommandError>,
-    /// The worst outcome of what is left out.
+    /// The worst outcome of the paths that cannot be checked.
     skipped_outcome: CommandOutcome,
 }
 
