@@ -111,14 +111,17 @@ impl DecoderState {
     }
 }
 
+#[cfg(not(feature = "zst"))]
+pub use self::AbsentDecoder as PackedMembers;
+
 /// Decoder in a build without decoders. It cannot be created.
 #[cfg(not(feature = "zst"))]
-pub enum PackedMembers {}
+pub enum AbsentDecoder {}
 
 #[cfg(not(feature = "zst"))]
-impl PackedMembers {
+impl AbsentDecoder {
     /// Returns an error that explains how to get a build that includes the decoders.
-    pub fn new(_: Packing, _: RealFile) -> io::Result<PackedMembers> {
+    pub fn new(_: Packing, _: RealFile) -> io::Result<AbsentDecoder> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             disabled_feature_error("reading compressed files", "zst").full_text(),

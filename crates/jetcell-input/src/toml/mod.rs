@@ -54,8 +54,8 @@ impl<'a> TomlText<'a> {
         DeTable::parse(self.text).map_err(|error| self.error(&error))
     }
 
-    /// Deserializes the document. Fails if it is empty, even if no key is required: nobody names a file without
-    /// settings on purpose, but an interrupted program may leave one.
+    /// Deserializes the document. Fails if it is empty, even if no key is required, because an interrupted program may
+    /// leave an empty file.
     fn deserialize<T: DeserializeOwned>(&self, document: Spanned<DeTable<'_>>) -> Result<T, TomlError> {
         let is_empty = document.get_ref().is_empty();
         let parsed = T::deserialize(Deserializer::from(document)).map_err(|error| self.error(&error))?;

@@ -245,12 +245,12 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Files to check, and what is left out.
+/// Files to check, and paths that are not checked.
 struct CheckedPaths {
     files: Vec<PathBuf>,
-    /// What is left out, with the reasons.
+    /// Errors that name the paths that are not checked.
     skipped: Vec<CommandError>,
-    /// The worst outcome of what is left out.
+    /// Worst outcome of these errors.
     skipped_outcome: CommandOutcome,
 }
 
