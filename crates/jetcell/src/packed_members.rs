@@ -29,14 +29,11 @@ pub struct UnpackedPart {
     pub begins_member: bool,
 }
 
-/// Decoder of a compressed file, which distinguishes its members. It cannot be created in a build without decoders.
+/// Decoder of a compressed file, which distinguishes its members.
+#[cfg(feature = "zst")]
 pub struct PackedMembers {
-    #[cfg(feature = "zst")]
     packing: Packing,
-    #[cfg(feature = "zst")]
     state: Option<DecoderState>,
-    #[cfg(not(feature = "zst"))]
-    absent: std::convert::Infallible,
 }
 
 #[cfg(feature = "zst")]
@@ -115,9 +112,16 @@ impl DecoderState {
 }
 
 #[cfg(not(feature = "zst"))]
-impl PackedMembers {
+pub use self::AbsentDecoder as PackedMembers;
+
+/// Decoder in a build without decoders. It cannot be created.
+#[cfg(not(feature = "zst"))]
+pub enum AbsentDecoder {}
+
+#[cfg(not(feature = "zst"))]
+impl AbsentDecoder {
     /// Returns an error that explains how to get a build that includes the decoders.
-    pub fn new(_: Packing, _: RealFile) -> io::Result<PackedMembers> {
+    pub fn new(_: Packing, _: RealFile) -> io::Result<AbsentDecoder> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             disabled_feature_error("reading compressed files", "zst").full_text(),
@@ -126,6 +130,6 @@ impl PackedMembers {
 
     /// Reads the next part of the content.
     pub fn read_part(&mut self, _: &mut [u8]) -> io::Result<UnpackedPart> {
-        match self.absent {}
+        match *self {}
     }
 }

@@ -245,12 +245,12 @@ fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     }
 }
 
-/// Files to check, and paths that cannot be checked.
+/// Files to check, and paths that are not checked.
 struct CheckedPaths {
     files: Vec<PathBuf>,
-    /// Reasons why paths cannot be checked.
+    /// Errors that name the paths that are not checked.
     skipped: Vec<CommandError>,
-    /// The worst outcome of the paths that cannot be checked.
+    /// Worst outcome of these errors.
     skipped_outcome: CommandOutcome,
 }
 
