@@ -36,7 +36,7 @@ pub enum TargetKind {
     OverwrittenFile,
     /// A new file that the test creates at the given path and unlinks.
     NewFile,
-    /// A block device that is only read.
+    /// A block device that is opened read-only.
     Device,
     /// A block device whose content is overwritten.
     ErasedDevice,

@@ -163,8 +163,8 @@ fn explain<'a>(stated: StatedNumber, each: impl Iterator<Item = (&'a ServerTest,
     format!("; {stated} is the figure of {} alone", same.join(" and "))
 }
 
-/// Checks the statement about checksums. Pages and logs are verified in a phase after the load; without this phase
-/// there is no evidence.
+/// Checks the claim that no checksum was wrong. Pages and logs are verified in a phase after the load. Without this
+/// phase, there is no evidence for the claim.
 fn checksums(claims: &PublishedClaims, servers: &[ServerTests], checks: &mut ConsistencyChecks) {
     let place = "Reliability, checksums of databases and logs";
     let stated =

@@ -26,7 +26,7 @@ pub(super) fn publish_run(stored: &StoredRun, kind: TestKind, source: String) ->
     let mut all = vec![tables::rules(result)];
     all.extend(tables::all(result, samples));
     all.retain(|table| !table.rows.is_empty() || !OPTIONAL_TABLES.contains(&table.title.as_str()));
-    // In a backup without load, all rows are zero.
+    // A backup without a load measures no instances: all of their figures are zero.
     let load = || result.instances.iter().filter(|_| result.measured_seconds > 0.0);
     let target = result.configuration.target_iops;
     ServerTest {
