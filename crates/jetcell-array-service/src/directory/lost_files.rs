@@ -12,16 +12,22 @@ use super::state_file::ArrayDirectory;
 
 impl ArrayDirectory {
     /// Returns the files on an examined array that have lost bytes, with their lost bytes. Nothing is written. The
-    /// result is empty if no data is lost, if the array is in use or cannot be read, or if it has no files.
-    pub fn lost_files(&self, vfs: &Arc<dyn Vfs>, found: &ArrayExamination) -> Vec<(PathBuf, Range<u64>)> {
+    /// result is empty if no data is lost, or if the array has no files.
+    ///
+    /// # Errors
+    /// The array is in use, or the table of its files cannot be read.
+    pub fn lost_files(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        found: &ArrayExamination,
+    ) -> jetcell_array::Result<Vec<(PathBuf, Range<u64>)>> {
         if found.lost_bytes.is_empty() {
-            return vec![];
+            return Ok(vec![]);
         }
         let used = found.members.iter().filter(|(_, state)| state.is_used());
         let members: Vec<PathBuf> = used.map(|(path, _)| path.clone()).collect();
         let options = AssembleOptions { force: true, access: ArrayAccess::ReadOnly };
-        Array::assemble(vfs.clone(), &members, options)
-            .and_then(|mut array| Volume::files_at(&mut array, &found.lost_bytes))
-            .unwrap_or_default()
+        let mut array = Array::assemble(vfs.clone(), &members, options)?;
+        Volume::files_at(&mut array, &found.lost_bytes)
     }
 }

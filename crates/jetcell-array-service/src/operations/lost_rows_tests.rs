@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::*;
 use crate::description::ArrayHealth;
+use crate::directory::ArrayDirectory;
 use crate::perform::perform;
 use crate::test_arrays::{MEMBER_SIZE, create, environment, environment_with_notes};
-use jetcell_array::BLOCK;
+use jetcell_array::{ArrayError, BLOCK};
 
 const CONTENT: [u8; BLOCK] = [0xC7; BLOCK];
 
@@ -50,4 +51,9 @@ fn lost_first_blocks_do_not_prevent_a_rebuild_or_a_scrub() {
     assert_eq!(rebuilt.health, ArrayHealth::DataLost);
     let events = std::fs::read_to_string(array.join("events.jsonl")).unwrap();
     assert_eq!(events.matches("\"rows_not_cleared\"").count(), 3, "{events}");
+    let directory = ArrayDirectory::open(&array).unwrap();
+    let examined = directory.examine(&*environment.vfs).unwrap();
+    assert!(examined.lost_rows > 0 && examined.lost_rows_not_listed == 0);
+    let files = directory.lost_files(&environment.vfs, &examined);
+    assert!(matches!(files, Err(ArrayError::Unrecoverable { .. })), "the table of files is lost: {files:?}");
 }

@@ -61,6 +61,8 @@ pub struct ArrayExamination {
     pub lost_rows: u64,
     /// Bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
     pub lost_bytes: Vec<Range<u64>>,
+    /// Number of lost rows whose bytes are not in `lost_bytes`, because there are too many.
+    pub lost_rows_not_listed: u64,
     /// The examined files, in the order in which they were given.
     pub members: Vec<(PathBuf, MemberState)>,
     /// Fraction of the array that the current scrub pass has verified, between 0 and 1.
@@ -116,13 +118,15 @@ impl ArrayExamination {
                 ExaminedFile::Other(state) => (path.clone(), state.clone()),
             })
             .collect();
+        let (lost_bytes, lost_rows_not_listed) = config.lost_rows.lost_bytes(&config.layout);
         Ok(ArrayExamination {
             layout: config.layout,
             is_open: config.is_open,
             state,
             slots,
             lost_rows: config.lost_rows.len(),
-            lost_bytes: config.lost_rows.lost_bytes(&config.layout),
+            lost_bytes,
+            lost_rows_not_listed,
             members,
             scrubbed: config.scrub_cursor as f64 / zones as f64,
             lifetime: config.lifetime,

@@ -139,7 +139,7 @@ impl Array {
     /// examined.
     pub fn lost_bytes(&self) -> Vec<Range<u64>> {
         let config = &self.members().config;
-        config.lost_rows.lost_bytes(&config.layout)
+        config.lost_rows.lost_bytes(&config.layout).0
     }
 
     /// Returns the kernel in use.

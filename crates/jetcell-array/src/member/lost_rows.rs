@@ -93,8 +93,9 @@ impl LostRows {
         self.0[place].slots |= next.slots;
     }
 
-    /// Returns the lost bytes of an array with this layout. At most [`MAX_CHUNKS`] chunks of rows are examined.
-    pub fn lost_bytes(&self, layout: &ArrayLayout) -> Vec<Range<u64>> {
+    /// Returns the lost bytes of an array with this layout. At most [`MAX_CHUNKS`] chunks of rows are examined. Also
+    /// returns the number of rows after these chunks.
+    pub fn lost_bytes(&self, layout: &ArrayLayout) -> (Vec<Range<u64>>, u64) {
         let chunk = u64::from(layout.chunk);
         let chunks = self.0.iter().flat_map(|range| {
             let LostRange { rows, slots } = range;
@@ -103,7 +104,9 @@ impl LostRows {
             })
         });
         let mut blocks = Extents::default();
+        let mut rows_left = self.len();
         for (rows, slots) in chunks.take(MAX_CHUNKS) {
+            rows_left -= rows.end - rows.start;
             // All rows of a chunk have the same columns on the same slots, and their blocks are consecutive.
             for column in layout.columns_only_on(rows.start, slots) {
                 let first = layout.block_at(rows.start, column);
@@ -111,7 +114,7 @@ impl LostRows {
             }
         }
         let in_bytes = |range: &Range<u64>| range.start * BLOCK as u64..range.end * BLOCK as u64;
-        blocks.ranges().iter().map(in_bytes).collect()
+        (blocks.ranges().iter().map(in_bytes).collect(), rows_left)
     }
 }
 
@@ -156,7 +159,7 @@ mod tests {
     fn lost_bytes_are_those_of_the_data_on_the_slots() {
         let layout = ArrayLayout { level: RaidLevel::Raid5, chunk: 4, rows: 128, base_slots: 4, slots: 4 };
         let mut lost = LostRows::default();
-        assert_eq!(lost.lost_bytes(&layout), vec![]);
+        assert_eq!(lost.lost_bytes(&layout), (vec![], 0));
         (2..9).for_each(|row| lost.set(row, 0b0011));
         let mut expected = std::collections::BTreeSet::new();
         for row in 2..9 {
@@ -166,7 +169,8 @@ mod tests {
                 }
             }
         }
-        let found = lost.lost_bytes(&layout);
+        let (found, rows_left) = lost.lost_bytes(&layout);
+        assert_eq!(rows_left, 0);
         let blocks = found.iter().flat_map(|range| range.start / BLOCK as u64..range.end / BLOCK as u64);
         assert_eq!(blocks.collect::<std::collections::BTreeSet<_>>(), expected);
         // A mirrored column is lost only if all copies are lost.
@@ -174,9 +178,21 @@ mod tests {
             ArrayLayout { level: RaidLevel::Raid10 { copies: 2 }, base_slots: 4, slots: 4, ..layout };
         let mut lost = LostRows::default();
         lost.set(0, 0b0110);
-        assert_eq!(lost.lost_bytes(&mirrored), vec![]);
+        assert_eq!(lost.lost_bytes(&mirrored), (vec![], 0));
         lost.set(0, 0b1110);
         let block = mirrored.block_at(0, 1) * BLOCK as u64;
-        assert_eq!(lost.lost_bytes(&mirrored), vec![block..block + BLOCK as u64]);
+        assert_eq!(lost.lost_bytes(&mirrored).0, vec![block..block + BLOCK as u64]);
+    }
+
+    #[test]
+    fn rows_whose_bytes_are_not_listed_are_counted() {
+        let chunk = 4;
+        let rows = (MAX_CHUNKS as u64 + 16) * chunk;
+        let layout = ArrayLayout { level: RaidLevel::Raid0, chunk: 4, rows, base_slots: 2, slots: 2 };
+        let lost = LostRows::from_ranges(vec![LostRange { rows: 2..rows, slots: 1 }], rows, 2).unwrap();
+        let (bytes, rows_left) = lost.lost_bytes(&layout);
+        assert_eq!(rows_left, 16 * chunk);
+        let blocks = bytes.iter().map(|range| (range.end - range.start) / BLOCK as u64).sum::<u64>();
+        assert_eq!(blocks, rows - 2 - rows_left);
     }
 }

@@ -13,6 +13,8 @@ use crate::cell::CellDirectory;
 
 /// First block that is written. A start reads and repairs blocks 0 to 511, which may contain a catalogue of LUNs.
 const FIRST: u64 = 768;
+/// Number of blocks that are written.
+const BLOCKS: u8 = 192;
 
 /// Runs a command, checks its exit code, and returns its output.
 #[track_caller]
@@ -33,12 +35,16 @@ fn create(cell: &CellDirectory, level: &str, members: &[&str]) {
     ended(cell, 0, &[&words[..], members].concat());
 }
 
-/// Writes 64 blocks of the array, each with its own content.
-fn write(cell: &CellDirectory, members: &[&str], version: u8) {
+fn assembled(cell: &CellDirectory, members: &[&str]) -> Array {
     let vfs = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let members: Vec<PathBuf> = members.iter().map(|name| cell.path(name)).collect();
-    let mut array = Array::assemble(vfs, &members, AssembleOptions::default()).unwrap();
-    let data: Vec<u8> = (0..64).flat_map(|block| content(block, version)).collect();
+    Array::assemble(vfs, &members, AssembleOptions::default()).unwrap()
+}
+
+/// Writes blocks of the array, each with its own content.
+fn write(cell: &CellDirectory, members: &[&str], version: u8) {
+    let mut array = assembled(cell, members);
+    let data: Vec<u8> = (0..BLOCKS).flat_map(|block| content(block, version)).collect();
     array.write(FIRST, &data).unwrap();
     array.close().unwrap();
 }
@@ -47,16 +53,23 @@ fn content(block: u8, version: u8) -> Vec<u8> {
     [block + 1, version].repeat(BLOCK / 2)
 }
 
-/// Damages a block on a member that [`write`] has written, and returns its first byte in the array. The last copy is
-/// not in the journal.
-fn damage(cell: &CellDirectory, member: &str, version: u8) -> u64 {
+/// Damages at most `count` blocks of a member: every other one of those that [`write`] has written. Returns their
+/// first bytes in the array.
+fn damage(cell: &CellDirectory, member: &str, version: u8, count: usize) -> Vec<u64> {
     let path = cell.path(member);
     let bytes = fs::read(&path).unwrap();
-    let is_data = |block: &[u8]| (0..64).any(|number| block == content(number, version));
-    let place = bytes.chunks_exact(BLOCK).rposition(is_data).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&[0xFF; 9], (place * BLOCK + 7) as u64).unwrap();
-    (FIRST + u64::from(bytes[place * BLOCK] - 1)) * BLOCK as u64
+    // The last copy is not in the journal.
+    let place_of = |number: u8| {
+        let content = content(number, version);
+        bytes.chunks_exact(BLOCK).rposition(|block| block == content)
+    };
+    let places = (0..BLOCKS).step_by(2).filter_map(|number| Some((number, place_of(number)?)));
+    let damaged = places.take(count).map(|(number, place)| {
+        file.write_all_at(&[0xFF; 9], (place * BLOCK + 7) as u64).unwrap();
+        (FIRST + u64::from(number)) * BLOCK as u64
+    });
+    damaged.collect()
 }
 
 #[test]
@@ -101,12 +114,18 @@ fn a_forgotten_member_is_found_at_its_old_path() {
     assert!(status(&cell, 1)["slots"][1]["member"].is_null());
 }
 
+/// Returns the starts and the ends of the lost bytes.
+fn lost_bytes(status: &Value) -> Vec<(u64, u64)> {
+    let ranges = status["lost"].as_array().unwrap().iter();
+    ranges.map(|range| (range["start"].as_u64().unwrap(), range["end"].as_u64().unwrap())).collect()
+}
+
 #[test]
 fn lost_rows_are_shown_as_bytes_until_they_are_written_again() {
     let cell = CellDirectory::new();
     create(&cell, "raid5", &["m1", "m2", "m3", "m4"]);
     write(&cell, &["m1", "m2", "m3", "m4"], 1);
-    let start = damage(&cell, "m2", 1);
+    let start = damage(&cell, "m2", 1, 1)[0];
     ended(&cell, 0, &["fail", "a", "m1"]);
     ended(&cell, 1, &["replace", "a", "0", "m5", "--size", "16MiB"]);
 
@@ -115,12 +134,7 @@ fn lost_rows_are_shown_as_bytes_until_they_are_written_again() {
         (&found["state"], &found["missing"], &found["lost_rows"]),
         (&"data_lost".into(), &0.into(), &1.into())
     );
-    let lost: Vec<(u64, u64)> = found["lost"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|range| (range["start"].as_u64().unwrap(), range["end"].as_u64().unwrap()))
-        .collect();
+    let lost = lost_bytes(&found);
     assert!(lost.contains(&(start, start + BLOCK as u64)), "{lost:?} {start}");
     let text = ended(&cell, 1, &["status", "a"]);
     assert!(text.contains("all members present, but data is lost"), "{text}");
@@ -130,4 +144,27 @@ fn lost_rows_are_shown_as_bytes_until_they_are_written_again() {
     let found = status(&cell, 0);
     assert_eq!((&found["state"], &found["lost_rows"]), (&"optimal".into(), &0.into()));
     ended(&cell, 0, &["scrub", "a"]);
+}
+
+#[test]
+fn lost_bytes_that_the_text_does_not_list_are_counted() {
+    let cell = CellDirectory::new();
+    create(&cell, "raid5", &["m1", "m2", "m3", "m4"]);
+    write(&cell, &["m1", "m2", "m3", "m4"], 1);
+    let damaged = damage(&cell, "m2", 1, 30);
+    ended(&cell, 0, &["fail", "a", "m1"]);
+    ended(&cell, 1, &["replace", "a", "0", "m5", "--size", "16MiB"]);
+    let found = status(&cell, 1);
+    let lost = lost_bytes(&found);
+    assert!(lost.len() > 20 && damaged.iter().all(|start| lost.iter().any(|range| range.0 == *start)));
+    assert_eq!((&found["lost_rows_not_listed"], &found["lost_files"]), (&0.into(), &Value::Array(vec![])));
+    let text = ended(&cell, 1, &["status", "a"]);
+    assert_eq!(text.matches("\n    bytes ").count(), 20, "{text}");
+    let others = format!("    and {} other ranges; --json shows them\n", lost.len() - 20);
+    assert!(text.contains(&others), "{text}");
+
+    let array = assembled(&cell, &["m5", "m2", "m3", "m4"]);
+    let text = ended(&cell, 1, &["status", "a"]);
+    assert!(text.contains("    the affected files are unknown: the array is in use\n"), "{text}");
+    array.close().unwrap();
 }

@@ -78,6 +78,10 @@ const SERVER_CASES: &[RecoveryCase] = &[
         cell.write("out/notes.txt", "older");
     }),
     case("no directory", &["logs", "--into", "out"], 2, |cell| drop(cell.write("out", "a file"))),
+    case("link without a target", &["logs", "--into", "out"], 2, |cell| {
+        std::os::unix::fs::symlink("nowhere", cell.path("out")).unwrap();
+    }),
+    case("missing database, accepted", &["logs", "--into", "out", "--allow-loss"], 1, replace_database),
     case("several directories, in place", &["logs", "newest", "--in-place"], 2, |cell| {
         cell.make_dir("newest");
         rename(cell, "logs/SRU.log", "newest/SRU.log");

@@ -53,13 +53,20 @@ pub struct ArrayStatusArgs {
     json: bool,
 }
 
+/// Files on the array that have lost bytes.
+enum LostFiles {
+    /// The files, with their lost bytes.
+    Known(Vec<(PathBuf, Range<u64>)>),
+    /// The reason why the files are unknown.
+    Unknown(String),
+}
+
 /// State of the array at a point in time.
 struct StatusSnapshot {
     directory: ArrayDirectory,
     examination: ArrayExamination,
     in_use: bool,
-    /// Files on the array that have lost bytes, with their lost bytes.
-    lost_files: Vec<(PathBuf, Range<u64>)>,
+    lost_files: LostFiles,
     at: Instant,
 }
 
@@ -96,12 +103,45 @@ struct StatusRates {
     scrub: f64,
 }
 
+impl LostFiles {
+    fn find(
+        directory: &ArrayDirectory,
+        vfs: &Arc<dyn Vfs>,
+        found: &ArrayExamination,
+        in_use: bool,
+        trace_files: bool,
+    ) -> LostFiles {
+        if found.lost_rows == 0 {
+            return LostFiles::Known(vec![]);
+        }
+        if in_use {
+            return LostFiles::Unknown("the array is in use".into());
+        }
+        if !trace_files {
+            return LostFiles::Unknown("--watch does not search for them".into());
+        }
+        match directory.lost_files(vfs, found) {
+            Ok(files) => LostFiles::Known(files),
+            Err(error) => LostFiles::Unknown(error.to_string()),
+        }
+    }
+
+    /// Returns the files, or null if they are unknown.
+    fn as_json(&self) -> Value {
+        let file = |(file, range): &(PathBuf, Range<u64>)| json!({ "file": json_path(file), "start": range.start, "end": range.end });
+        match self {
+            LostFiles::Known(files) => files.iter().map(file).collect(),
+            LostFiles::Unknown(_) => Value::Null,
+        }
+    }
+}
+
 impl StatusSnapshot {
     fn read(vfs: &Arc<dyn Vfs>, array: &Path, trace_files: bool) -> CommandResult<StatusSnapshot> {
         let directory = ArrayDirectory::open(array)?;
         let in_use = find_locked_member(&directory.members).is_some();
         let found = directory.examine(&**vfs).context(array.display())?;
-        let lost_files = if trace_files && !in_use { directory.lost_files(vfs, &found) } else { vec![] };
+        let lost_files = LostFiles::find(&directory, vfs, &found, in_use, trace_files);
         Ok(StatusSnapshot { directory, examination: found, in_use, lost_files, at: Instant::now() })
     }
 
@@ -171,7 +211,7 @@ impl StatusSnapshot {
         json!({
             "array": json_path(&directory.path), "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
             "state": self.health(), "lost_rows": found.lost_rows, "lost": found.lost_bytes.iter().map(bytes).collect::<Vec<_>>(),
-            "lost_files": self.lost_files.iter().map(|(file, range)| json!({ "file": json_path(file), "start": range.start, "end": range.end })).collect::<Vec<_>>(),
+            "lost_rows_not_listed": found.lost_rows_not_listed, "lost_files": self.lost_files.as_json(),
             "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
@@ -198,11 +238,11 @@ fn slot_state_name(state: SlotState) -> &'static str {
     }
 }
 
-/// Maximum number of ranges of lost bytes in the text.
+/// Maximum number of lost parts of the array, and of files, in the text.
 const MAX_LOST_RANGES: usize = 20;
 
 /// Adds the data that was lost.
-fn add_lost_data(out: &mut StyledText, found: &ArrayExamination, files: &[(PathBuf, Range<u64>)]) {
+fn add_lost_data(out: &mut StyledText, found: &ArrayExamination, files: &LostFiles) {
     if found.lost_rows == 0 {
         return;
     }
@@ -210,15 +250,27 @@ fn add_lost_data(out: &mut StyledText, found: &ArrayExamination, files: &[(PathB
         "  lost: data of {} rows; reads of these bytes of the array fail until they are written again:",
         found.lost_rows
     ));
-    for range in found.lost_bytes.iter().take(MAX_LOST_RANGES) {
-        out.add_line(&format!("    bytes {} to {}", range.start, range.end - 1));
+    let bytes = |range: &Range<u64>| format!("bytes {} to {}", range.start, range.end - 1);
+    add_first_lines(out, found.lost_bytes.iter().map(bytes), "ranges");
+    if found.lost_rows_not_listed > 0 {
+        out.add_line(&format!("    and the bytes of {} other rows", found.lost_rows_not_listed));
     }
-    let more = found.lost_bytes.len().saturating_sub(MAX_LOST_RANGES);
+    match files {
+        LostFiles::Known(files) => {
+            let part =
+                |(file, range): &(PathBuf, Range<u64>)| format!("{}: {}", file.display(), bytes(range));
+            add_first_lines(out, files.iter().map(part), "parts of files");
+        }
+        LostFiles::Unknown(reason) => out.add_line(&format!("    the affected files are unknown: {reason}")),
+    }
+}
+
+/// Adds the first lines, and the number of the others, which are called `what`.
+fn add_first_lines(out: &mut StyledText, lines: impl ExactSizeIterator<Item = String>, what: &str) {
+    let more = lines.len().saturating_sub(MAX_LOST_RANGES);
+    lines.take(MAX_LOST_RANGES).for_each(|line| out.add_line(&format!("    {line}")));
     if more > 0 {
-        out.add_line(&format!("    and {more} other ranges; --json shows them"));
-    }
-    for (file, range) in files.iter().take(MAX_LOST_RANGES) {
-        out.add_line(&format!("    {}: bytes {} to {}", file.display(), range.start, range.end - 1));
+        out.add_line(&format!("    and {more} other {what}; --json shows them"));
     }
 }
 
