@@ -129,14 +129,14 @@ fn side_by_side(measurements: &Measurements, text: &mut String) {
 fn scaling(measurements: &Measurements, text: &mut String) {
     for (name, what) in [
         ("", "8 threads, 1 update: the device is the limit"),
-        ("-hot", "8 threads, lazy replaces of cached records: processors are the limit"),
+        ("-hot", "8 threads, lazy replaces of cached records: the processors are the limit"),
     ] {
         let steps = ["all-cores", "one-core"].map(|step| format!("{step}{name}/jetcell"));
         if let Some(ratio) = measurements.ratio((&steps[0], operation_rate), (&steps[1], operation_rate)) {
             let quiet = if measurements.is_quiet(&[&steps[0], &steps[1]]) { "" } else { ", not quiet" };
             let _ = writeln!(
                 text,
-                "\nAll processors reach {ratio:.2} × the operations/s of one processor ({what}){quiet}."
+                "\nWith all processors, the engine executes {ratio:.2} times the operations/s of one processor ({what}){quiet}."
             );
         }
     }
