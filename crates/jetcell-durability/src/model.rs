@@ -85,7 +85,7 @@ pub(crate) struct StorageModel {
     applied: u64,
 }
 
-/// Number of operations after which files without a name are removed from the model.
+/// Number of operations between two removals of nameless files from the model.
 const PURGE_INTERVAL: u64 = 4096;
 
 impl StorageModel {

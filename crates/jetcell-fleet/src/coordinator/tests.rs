@@ -193,8 +193,7 @@ impl SimulatedFleet {
     }
 
     fn moment(&self, rank: usize) -> ClockReading {
-        // Every host started at a different time. Each wall clock is off by a number of seconds equal to the host's
-        // rank.
+        // Every host started at a different time. The error of each wall clock, in seconds, equals the rank.
         let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
         ClockReading { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
     }

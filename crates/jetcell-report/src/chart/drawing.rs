@@ -41,7 +41,7 @@ impl Chart {
         let lines: Vec<LineSegments> =
             self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
-        // Drawing into a string fails only if a custom label formatter fails, and this chart sets none.
+        // Drawing into a string fails only if a formatter supplied by the caller fails, and none is supplied.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
