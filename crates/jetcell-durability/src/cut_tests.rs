@@ -61,7 +61,7 @@ fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> DurabilityVerification {
     found
 }
 
-/// Returns the number of disk operations needed to prepare a test. Cuts must come later.
+/// Returns the number of disk operations needed to prepare a test. Power must not be cut before then.
 fn prepared(transactions: bool) -> u64 {
     let disk = SimVfs::new();
     run_writer(Arc::new(disk.clone()), FailureLevel::Power, 0, transactions, 0);
@@ -114,7 +114,7 @@ fn a_lying_disk_fails_after_each_of_200_power_cuts() {
         ][seed as usize % 4];
         let disk = SimVfs::new();
         let witness = run_writer(lie.on(&disk), FailureLevel::Power, seed, false, 400 + seed * 5);
-        // Use high loss probabilities, so that no lying disk retains everything by chance.
+        // Use high loss probabilities, because otherwise a lying disk might retain everything by chance.
         let lose_length = if lie == FalseAcknowledgment::SyncsOf("log/") { 1.0 } else { 0.3 };
         let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, unlucky), &witness);
@@ -123,7 +123,7 @@ fn a_lying_disk_fails_after_each_of_200_power_cuts() {
         match lie {
             FalseAcknowledgment::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
             FalseAcknowledgment::DirectorySyncs => {
-                // Any file that has a name has its complete content, so all findings are about names.
+                // Every file that has a name also has its complete content, so all findings are about names.
                 let of_names = |kind| {
                     matches!(
                         kind,

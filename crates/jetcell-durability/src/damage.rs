@@ -12,6 +12,6 @@ pub enum OperationDamage {
     Torn,
     /// The operation is missing although a later operation is present.
     Reordered,
-    /// The place where the operation wrote contains data that no operation wrote there, or cannot be read.
+    /// The location that the operation wrote cannot be read, or contains data that no operation wrote there.
     Unreadable,
 }

@@ -29,7 +29,7 @@ impl DurabilityViolation {
 pub(crate) struct FileComparison {
     /// Violations, keyed by the durable operation.
     pub(crate) faults: BTreeMap<StateOrigin, DurabilityViolation>,
-    /// Newest operation with data in the file.
+    /// Newest operation whose data is present in the file.
     pub(crate) newest: OperationNumber,
 }
 
@@ -43,7 +43,7 @@ struct SectorCounts {
     foreign: u64,
 }
 
-/// Returns the file to which the first readable sector belongs.
+/// Returns the file identified by the first readable sector.
 pub(crate) fn writer_of(bytes: &[u8]) -> Option<TestFileId> {
     bytes.chunks(SECTOR_BYTES).find_map(|sector| match SectorContent::parse(sector) {
         SectorContent::Written(stamp) => Some(stamp.file),

@@ -17,8 +17,8 @@ const SCHEMA: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureLevel {
-    /// The writer is killed. The kernel continues to run, so every completed operation must be present, whether it
-    /// was synced or not.
+    /// The writer is killed. The kernel continues to run, so every completed operation must be present, even if it was
+    /// never synced.
     Process,
     /// The machine is reset. The kernel's memory is lost, but the drives and their caches keep their power.
     Reset,

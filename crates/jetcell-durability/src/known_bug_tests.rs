@@ -15,8 +15,8 @@ const DIRECTORY: &str = "/tested";
 const SEEDS: u64 = 60;
 const OPERATIONS: usize = 2500;
 
-/// Returns a disk that performed everything, with the journal of a writer that stopped right after the first
-/// operations that match `follow`.
+/// Returns a disk that performed every operation, and the journal of its writer. The writer stopped right after the
+/// first operations that match `follow`.
 fn worked_until(
     follow: impl Fn(&[StorageOperation]) -> Option<PathBuf>,
     length: usize,

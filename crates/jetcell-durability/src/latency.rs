@@ -51,7 +51,7 @@ pub(crate) fn doubt(
     level: FailureLevel,
     storage: Option<&DirectoryStorage>,
 ) -> Option<SuspiciousSyncReason> {
-    // At this level, the latencies include operations other than syncs.
+    // At the process level, the latencies include operations other than syncs.
     if sync.count < MIN_SYNCS || level == FailureLevel::Process {
         return None;
     }

@@ -38,9 +38,9 @@ impl WitnessListener {
         self.0.local_addr()
     }
 
-    /// Stores the lines of the first writer until the connection is closed or `cancel` is set. A writer whose machine
-    /// loses power never closes its connection. Returns the number of lines. `note` is called for each connection that
-    /// could not be accepted, for example because no file descriptor is free.
+    /// Stores the lines of the first writer until the connection is closed or `cancel` is set, and returns their
+    /// number. A writer whose machine loses power never closes its connection. `note` is called for each connection
+    /// that could not be accepted, for example because no file descriptor is free.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written, the peer sends anything other than a journal, or no

@@ -1,4 +1,4 @@
-//! States in which the device may be after the cut. For each block and each name, the model keeps the durable state
+//! The states that the device may be in after the cut. For each block and each name, the model keeps the durable state
 //! and the changes that no completed sync has covered.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +85,7 @@ pub(crate) struct StorageModel {
     applied: u64,
 }
 
-/// Files to which no name refers any more are removed from the model after this many operations.
+/// Number of operations between two removals of nameless files from the model.
 const PURGE_INTERVAL: u64 = 4096;
 
 impl StorageModel {
@@ -182,7 +182,7 @@ impl StorageModel {
         name.pending.push(NameBinding { origin, file });
     }
 
-    /// Marks the file currently under a name that is about to be taken away from it.
+    /// Marks the file that is about to lose this name.
     fn mark_file_unnamed(&mut self, path: &Path) {
         if let Some(file) = self.current_mut(path) {
             file.may_be_missing = true;
@@ -211,7 +211,7 @@ impl StorageModel {
                 name.pending.clear();
             }
         }
-        // A file that lost a name must exist again when no change to its other names is undecided.
+        // Once all changes to a file's names are decided, the file must exist again, even if it lost a name earlier.
         for id in named {
             let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_missing) else { continue };
             let its = |name: &&NameModel| name.files().any(|(_, file)| file == id);
@@ -236,7 +236,7 @@ impl FileModel {
 }
 
 impl StorageModel {
-    /// Returns the operations that made changes which are not durable yet.
+    /// Returns the operations whose changes are not durable yet.
     pub(crate) fn undecided(&self) -> BTreeSet<StateOrigin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);

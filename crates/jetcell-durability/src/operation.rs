@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Block size in bytes, which is also the smallest transfer size.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// An operation's number in a durability test's script, starting at 1.
+/// Number of an operation in the script of a durability test, starting at 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationNumber(pub u64);
@@ -32,7 +32,7 @@ pub enum StorageOperationKind {
     Preallocate,
     /// Write of blocks in preallocated space, as when a database writes its log.
     LogWrite,
-    /// Change from one name to another.
+    /// Change of a file's name.
     Rename,
     /// Additional name for a file.
     Link,

@@ -17,7 +17,7 @@ use super::journal::DurabilityJournalHeader;
 use super::operation::{StorageOperation, StorageOperationKind};
 use super::sequence::OperationSequence;
 
-/// Number of trials whose files exist at the same time.
+/// Number of trials whose files are kept at the same time.
 const TRIAL_SLOTS: usize = 256;
 /// Number of blocks in a log file.
 const LOG_BLOCKS: u64 = 32;
@@ -38,7 +38,7 @@ pub(crate) struct OperationScript {
     sequences: Vec<OperationSequence>,
     trials: usize,
     queue: VecDeque<StorageOperation>,
-    /// Names left behind by the last trial in each directory.
+    /// Names that remain from the last trial in each directory.
     leftover_names: Vec<BTreeSet<PathBuf>>,
     /// Next log block to write. `None` before the first log file is created.
     log_block: Option<u64>,

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::operation::{BLOCK_BYTES, OperationNumber};
 
-/// Size in bytes that a device writes atomically.
+/// Number of bytes that a device writes atomically.
 pub(crate) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 8] = *b"JCLDUR01";
 

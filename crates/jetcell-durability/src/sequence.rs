@@ -26,7 +26,7 @@ pub(crate) enum SequenceFileName {
     First,
     /// Exists at the start.
     Second,
-    /// Exists at the start. It is only used to replace other names or to be replaced by them.
+    /// Exists at the start. It only replaces other names or is replaced by them.
     Third,
     /// Unused at the start.
     Fresh,
@@ -69,7 +69,7 @@ pub(crate) enum SequenceAction {
     /// Creates a file with [`NEW_FILE_BLOCKS`] blocks.
     Create(SequenceFileName),
     Write(SequenceFileName, WriteMethod),
-    /// Renames a file. The second name is unused, or its file is replaced.
+    /// Renames a file. If the second name is already in use, its file is replaced.
     Rename(SequenceFileName, SequenceFileName),
     Link(SequenceFileName, SequenceFileName),
     Unlink(SequenceFileName),
@@ -102,8 +102,8 @@ impl OperationSequence {
     /// Returns all sequences. Sequences with hard links are included only if `links` is true.
     pub(crate) fn all(links: bool) -> Vec<OperationSequence> {
         let begin = SequenceFiles::new(&INITIAL_FILES);
-        // The files that exist at the start are interchangeable, so it is sufficient that the first file is the first
-        // to change and the second file is the first to be replaced.
+        // The initial files are interchangeable, so one choice suffices: the first file changes first, and the second
+        // file is replaced first.
         let alike = |action: &SequenceAction| {
             matches!(action.subject(), SequenceFileName::Second | SequenceFileName::Third)
                 || matches!(action, SequenceAction::Rename(_, SequenceFileName::Third))
@@ -183,7 +183,7 @@ impl SequenceAction {
     }
 }
 
-/// The file with each name, and the number of blocks in each file.
+/// Maps each name to its file and each file to its number of blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct SequenceFiles {
     names: BTreeMap<SequenceFileName, usize>,

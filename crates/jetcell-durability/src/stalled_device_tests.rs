@@ -21,7 +21,7 @@ enum StallingCall {
 
 struct StallPoint {
     call: StallingCall,
-    /// Counts down the calls of this kind. The call that finds 1 stalls.
+    /// Counts down the calls of this kind. The call that finds the counter at 1 stalls.
     left: AtomicU64,
     /// If true, the stalled call still takes effect on the disk.
     done: bool,

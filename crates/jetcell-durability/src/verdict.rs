@@ -76,11 +76,11 @@ pub struct DurabilityVerification {
     pub findings: Vec<BrokenPromise>,
     /// Sync latency in microseconds.
     pub sync: LatencySummary,
-    /// Reason why these latencies are suspicious.
+    /// Reason why the sync latencies are suspicious, if they are.
     pub sync_doubt: Option<SuspiciousSyncReason>,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
-    /// True if the writer finished normally, so that the test did not interrupt any writes.
+    /// True if the writer finished normally. In this case, the test did not interrupt any writes.
     pub ended: bool,
 }
 
@@ -201,7 +201,7 @@ type BindingPredicate<'f> = &'f dyn Fn(&FileModel, TestFileId, &FileComparison) 
 enum NameCheck {
     /// The name refers to this file. Any damage has already been recorded.
     File(TestFileId),
-    /// The name refers to a file without a readable sector, although the given binding was promised.
+    /// The name refers to a file without a readable sector, although this binding was promised.
     Blank(NameBinding, FileComparison),
     Nothing,
 }
@@ -232,7 +232,7 @@ impl DurabilityVerifier<'_> {
             }
         }
         for (path, binding, compared) in blank {
-            // If the promised file was found under another name, this is a different file.
+            // If the promised file was found under another name, the blank file is a different one.
             if binding.file.is_some_and(|file| found.contains(&file)) {
                 self.record_violation(
                     binding.origin,

@@ -59,7 +59,7 @@ impl FileWitness {
         Ok(FileWitness(file))
     }
 
-    /// Stores a line as it was received.
+    /// Stores a line exactly as it was received.
     pub(crate) fn store_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line)?;
         self.0.sync_data()

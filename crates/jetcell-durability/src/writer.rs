@@ -142,7 +142,7 @@ fn completion_line(clock: &dyn Clock, operation: OperationNumber, began: Duratio
     JournalLine::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
-/// Returns true if the file system supports hard links. Its files are removed.
+/// Returns true if the file system supports hard links. The files created for this check are removed.
 fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     let [one, other] = ["probe", "probe-link"].map(|name| directory.join(name));
     drop(vfs.open(&one, OpenMode::CreateNew)?);
@@ -155,7 +155,7 @@ fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     }
 }
 
-/// The file under each name, as tracked by the writer.
+/// The file that each name refers to, as tracked by the writer.
 #[derive(Default)]
 struct WrittenFiles(std::collections::BTreeMap<PathBuf, TestFileId>);
 

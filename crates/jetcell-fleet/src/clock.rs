@@ -111,7 +111,7 @@ impl ClockEstimate {
         Some(u64::try_from(i128::from(coordinator_ns) - self.best()?.offset_ns).unwrap_or(0))
     }
 
-    /// Compares the host's two clocks. If the wall clock stops or jumps, it moves relative to the monotonic clock.
+    /// Compares the host's two clocks. A wall clock that stops or jumps has moved relative to the monotonic clock.
     pub fn check_drift(&mut self, now: ClockReading) {
         let apart = i128::from(now.wall_ns) - i128::from(now.monotonic_ns);
         let first = *self.first.get_or_insert(apart);

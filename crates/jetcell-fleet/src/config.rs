@@ -19,7 +19,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// Maximum size of a configuration file in bytes, well above any real configuration.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum number of hosts, higher than in any test so far.
+/// Maximum number of hosts. No test so far has had this many.
 pub const MAX_HOSTS: u32 = 10_000;
 
 /// Configuration for a test run by a fleet of hosts.
@@ -40,10 +40,10 @@ pub struct FleetConfig {
     /// Maximum time that the coordinator waits for all hosts to join.
     #[serde(default = "join_timeout")]
     pub join_timeout: TimeSpan,
-    /// A host is declared lost if it sends no message for this long and other hosts would have to wait for it.
+    /// Time without a message after which a host is declared lost, if other hosts would have to wait for it.
     #[serde(default = "lost_after")]
     pub lost_after: TimeSpan,
-    /// A host ends its test if it receives no message from the coordinator for this long.
+    /// Time without a message from the coordinator after which a host ends its test.
     #[serde(default = "lease")]
     pub lease: TimeSpan,
     /// Time between all caches being warm and the start of the measurement.
@@ -87,7 +87,7 @@ fn lost_after() -> TimeSpan {
     TimeSpan(Duration::from_secs(15))
 }
 
-/// Returns the default lease. It is longer than the one minute for which a server may be unreachable.
+/// Returns the default lease. A server may be unreachable for one minute, so the lease is longer than that.
 fn lease() -> TimeSpan {
     TimeSpan(Duration::from_secs(120))
 }
@@ -167,8 +167,8 @@ impl FleetConfig {
             }
         }
         self.check_alone_first()?;
-        // The test directories are not on this host. This check only finds mistakes in the hosts' options before any
-        // host is contacted.
+        // The test directories are on other hosts. This check only finds mistakes in the hosts' options before any host
+        // is contacted.
         for rank in 0..hosts {
             let order = self.assignment(rank);
             if order.options.dirs.is_empty() {
@@ -186,7 +186,7 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// If measurements of each host alone are requested, checks that this kind of test supports them.
+    /// Checks that this kind of test supports measuring each host alone, if such measurements are requested.
     fn check_alone_first(&self) -> Result<(), ConfigurationError> {
         let Some(span) = self.alone_first else { return Ok(()) };
         let wrong = |problem: String, advice: &'static str| {
@@ -217,9 +217,8 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// Makes each host measure its load alone before the common measurement. `span` is the length of this measurement
-    /// and defaults to the duration of the longest test. Fails if this kind of test does not support measuring a load
-    /// alone.
+    /// Makes each host measure its load alone for `span` before the common measurement. `span` defaults to the duration
+    /// of the longest test. Fails if this kind of test does not support measuring a load alone.
     pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), ConfigurationError> {
         let durations = (0..self.size())
             .filter_map(|rank| Some(self.assignment(rank).options.resolve_for(self.test).ok()?.duration));

@@ -32,7 +32,7 @@ fn send(bus: &dyn Bus, effect: CoordinatorAction) -> Option<CoordinatorAction> {
 pub trait CoordinatorBackend {
     /// Stores a host's result and makes it durable.
     fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), StoreResultError>;
-    /// Stores the state, from which another process can continue the run.
+    /// Stores the state. Another process can continue the run from it.
     fn save_state(&mut self, state: &CoordinatorState);
     /// Reports an event to the user.
     fn report(&mut self, news: &FleetEvent, fleet: &Coordinator);
@@ -80,7 +80,7 @@ pub fn coordinate(
         backend.show_progress(coordinator, now);
         if coordinator.is_finished() {
             let over_ns = *farewell.get_or_insert(now);
-            // During this time, hosts that missed their dismissal receive it again.
+            // Until then, hosts that missed their dismissal receive it again.
             if now.saturating_sub(over_ns) >= FINAL_SEND_TIME.as_nanos() as u64 {
                 break;
             }

@@ -62,7 +62,8 @@ impl DirectoryMarks {
         for _ in 1..MAX_ATTEMPTS {
             self.create_all(missing_directories(directory))?;
             match write(mark, directory) {
-                // Another host had created the directory and removed it when it left, before this mark was written.
+                // Another host had created the directory. It left and removed the directory before this mark was
+                // written.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 written => return written.map(|()| self.marked.push(directory.into())),
             }
@@ -86,7 +87,7 @@ impl DirectoryMarks {
         Ok(())
     }
 
-    /// Checks that no other host has marked one of the directories in the meantime.
+    /// Checks that no other host has marked one of the directories since this host did.
     pub fn confirm(&self) -> Result<(), HostRefusal> {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
@@ -123,7 +124,7 @@ impl Drop for DirectoryMarks {
     }
 }
 
-/// Returns the directories that must be created so that `directory` exists, from outermost to innermost.
+/// Returns the directories that must be created to make `directory` exist, from outermost to innermost.
 fn missing_directories(directory: &Path) -> Vec<PathBuf> {
     let mut missing: Vec<PathBuf> =
         directory.ancestors().take_while(|path| !path.exists()).map(Path::to_path_buf).collect();

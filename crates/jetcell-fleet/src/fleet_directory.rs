@@ -120,7 +120,7 @@ impl FleetDirectory {
         write_run(&directory, result, &samples).map_err(|error| StoreResultError::Io { directory, error })
     }
 
-    /// Returns the directories of the hosts' results that were stored, by rank.
+    /// Returns the directories of all stored host results, by rank.
     pub fn stored_results(&self, coordinator: &Coordinator) -> BTreeMap<u32, PathBuf> {
         let is_stored =
             |member: &&FleetMember| matches!(member.storage_outcome(), Some(StorageOutcome::Stored(())));
@@ -169,7 +169,7 @@ fn read_state(path: &Path) -> Result<Option<StoredCoordinator>, FleetStateError>
     }
 }
 
-/// Writes a run in the same form in which a test writes its own run.
+/// Writes a run in the format in which a test stores its own run.
 fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> io::Result<()> {
     create_private_directory(directory)?;
     result.plan.output = directory.into();

@@ -23,7 +23,7 @@ const FIRST_PINGS: usize = 8;
 /// Interval between these pings.
 const FAST_PING_INTERVAL_NS: u64 = 50_000_000;
 
-/// Interval between heartbeats, and between pings after the first ones.
+/// Interval between heartbeats, and between pings after the first few.
 const HEARTBEAT_INTERVAL_NS: u64 = 500_000_000;
 
 /// If the session has not run for this long, the process is considered to have been suspended. It then gets
@@ -376,7 +376,7 @@ impl HostSession {
         self.stopped.get_or_insert(reason);
     }
 
-    /// Tells the test when the measurement starts.
+    /// Passes the start time of the measurement on to the test.
     fn update_measurement_start(&mut self) {
         let start = self.start_ns.and_then(|start| self.clock.monotonic_ns(start));
         // The start time no longer changes once the measurement has started.

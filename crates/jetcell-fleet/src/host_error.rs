@@ -93,7 +93,7 @@ impl HostTestError {
     }
 }
 
-/// Returns the problem and the advice: that of the error, or else that of the system error below it.
+/// Returns the problem with advice. Without `advice`, the advice on the underlying system error is used.
 fn full_text(error: &(dyn std::error::Error + 'static), advice: Option<Cow<'static, str>>) -> String {
     with_advice(error, advice.or_else(|| os_advice(error).map(Cow::Borrowed)))
 }

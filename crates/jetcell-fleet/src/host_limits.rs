@@ -22,7 +22,7 @@ pub struct HostLimits {
 }
 
 impl HostLimits {
-    /// Returns the profile for an assignment. If the assignment exceeds the limits, returns the reason.
+    /// Returns the profile for an assignment, or the reason why the assignment exceeds the limits.
     pub fn profile(&self, order: &Assignment) -> Result<Profile, HostRefusal> {
         let options: Options = (*order.options).clone();
         let profile = options.resolve_for(order.test).map_err(HostRefusal::Options)?;
@@ -90,7 +90,8 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     loop {
         match there.canonicalize() {
             Ok(real) => return Ok(missing.iter().rev().fold(real, |path, part| path.join(part))),
-            // The target of a dangling link could later be created anywhere, so such a link is rejected.
+            // The target of a dangling link could later be created outside the permitted directories, so such a link is
+            // rejected.
             Err(error) if there.symlink_metadata().is_ok() => return Err(error),
             Err(error) => {
                 let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else {

@@ -62,8 +62,8 @@ impl FleetSubjects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Barrier {
-    /// Every host has accepted its options and marked its directories. After this barrier, each host checks for marks
-    /// from other hosts.
+    /// Start of the check for shared directories. Before this barrier, every host has accepted its options and marked
+    /// its directories.
     Confirm,
     /// Start of the creation or examination of databases.
     Create,
@@ -174,7 +174,7 @@ pub struct HostHeartbeat {
     /// Number of hosts in the fleet, if this host's launcher provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// The process's random identifier. Another process with the same rank has a different one.
+    /// Random identifier of the process. It distinguishes processes that have the same rank.
     pub token: String,
     /// Host name.
     pub name: String,
@@ -210,7 +210,7 @@ pub struct HostHeartbeat {
 }
 
 /// A message from a fleet host to the coordinator.
-// Only a few values of this type exist at a time.
+// The size does not matter, because only a few values of this type exist at a time.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -278,7 +278,7 @@ pub enum CoordinatorMessage {
     Beat(CoordinatorHeartbeat),
     /// The response to a ping.
     Pong {
-        /// Process that sent the ping.
+        /// Identifier of the process that sent the ping.
         token: String,
         /// Monotonic clock of the host when it sent the ping.
         sent_ns: u64,
@@ -317,7 +317,7 @@ pub enum CoordinatorMessage {
     },
 }
 
-/// A message together with the fields that all messages have.
+/// A message together with the fields that are common to all messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct MessageEnvelope<T> {
     /// Version of the message format, [`PROTOCOL`].
@@ -398,7 +398,7 @@ pub fn display_text(text: &str) -> String {
     printable_start(text, MAX_TEXT / 4)
 }
 
-/// Returns the first characters of a string from another host, prepared for display.
+/// Returns the first characters of a string from another host, escaped for display.
 pub fn printable_start(text: &str, max_characters: usize) -> String {
     printable(text).chars().take(max_characters).collect()
 }

@@ -163,7 +163,7 @@ impl Drop for NatsServer {
     }
 }
 
-/// Returns the path of the program.
+/// Returns the path of the `nats-server` program, if it is installed.
 fn program() -> Option<PathBuf> {
     find("nats-server")
 }
@@ -174,8 +174,8 @@ fn find(name: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// Returns a command that runs a program which the kernel kills when this process exits, even if this process is
-/// itself killed. This requires the tool `setpriv`; without it, the program is started directly.
+/// Returns a command that starts a program. The kernel kills the program when this process exits, even if this process
+/// is itself killed. This requires the tool `setpriv`; without it, the program is started directly.
 fn killed_with_parent(program: &Path) -> Command {
     match find("setpriv") {
         Some(tool) => {

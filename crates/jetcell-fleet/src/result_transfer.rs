@@ -7,7 +7,8 @@ use twox_hash::XxHash3_64;
 
 use crate::message::{CHUNK_BYTES, ResultOffer};
 
-/// Maximum size of a result in bytes. A week-long stress test with eight databases needs a tenth of this.
+/// Maximum size of a result in bytes. The result of a week-long stress test with eight databases is a tenth of this
+/// size.
 pub const MAX_RESULT_BYTES: u64 = 256 << 20;
 
 /// A fleet host's result, with its samples.
@@ -60,7 +61,7 @@ impl ResultReceiver {
         (1..=MAX_RESULT_BYTES).contains(&offer.bytes).then_some(ResultReceiver { offer, bytes: Vec::new() })
     }
 
-    /// Returns the offer.
+    /// Returns the offer that is being received.
     pub fn offer(&self) -> ResultOffer {
         self.offer
     }

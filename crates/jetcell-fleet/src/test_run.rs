@@ -15,7 +15,7 @@ use crate::host_limits::HostLimits;
 use crate::message::{Assignment, Barrier, LiveMetrics};
 use crate::result_transfer::{HostResult, ResultTransfer};
 
-/// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
+/// Maximum time to sleep before checking the start time again. A restarted coordinator may change the start time.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The work that a fleet host performs, on a separate thread.
@@ -23,7 +23,7 @@ pub trait HostTask: Send {
     /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
     /// takes little time and no disk space.
     fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), HostRefusal>;
-    /// After the first barrier, checks that no other host uses the same directories.
+    /// Checks after the first barrier that no other host uses the same directories.
     fn confirm(&mut self) -> Result<(), HostRefusal>;
     /// Runs the test and returns its result.
     fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, HostTestError>;
@@ -36,7 +36,7 @@ pub struct StorageTestTask<'a> {
     observer: &'a mut (dyn Observer + Send),
     /// Called on the host with the result of its run.
     ended: Box<dyn FnMut(&FinishedRun) + Send + 'a>,
-    /// The accepted test, and the time for which its load is first measured alone.
+    /// The accepted test, and the time for which its load is measured alone beforehand.
     accepted: Option<(Profile, Option<Duration>)>,
     marks: DirectoryMarks,
 }
@@ -200,7 +200,7 @@ impl Observer for FleetObserver<'_> {
             }
             _ => {}
         }
-        // A load has ended. It may have been one that was measured alone.
+        // A load has ended. It may have been the load that was measured alone.
         if matches!(phase, RunPhase::Shutdown | RunPhase::Attach) {
             self.progress.set_live_figures(None);
         }

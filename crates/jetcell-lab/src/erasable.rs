@@ -126,7 +126,7 @@ impl ErasableDevice {
         Ok(ErasableDevice { path: device, claim })
     }
 
-    /// Releases the claim, so that programs can make and mount a file system on the device. Returns the device's
+    /// Releases the claim, which allows programs to make and mount a file system on the device. Returns the device's
     /// path.
     pub fn release(self) -> PathBuf {
         drop(self.claim);
@@ -141,8 +141,8 @@ fn node(number: u64) -> PathBuf {
     link.canonicalize().unwrap_or(link)
 }
 
-/// Fails if the kernel reports that the device is in use, for example by a mount or a holder. Any use that this
-/// function misses makes the later exclusive open fail.
+/// Fails if the kernel reports that the device is in use, for example by a mount or a holder. If this function misses a
+/// use, the later exclusive open fails.
 fn check_unused(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseError> {
     let partitions: Vec<String> = system
         .list_directory(&node.display().to_string())

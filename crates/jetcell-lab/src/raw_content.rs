@@ -1,4 +1,4 @@
-//! Recognizes content of Jetcell and of ESE on a device. `wipefs` does not know these formats.
+//! Recognizes Jetcell and ESE data on a device. `wipefs` does not know these formats.
 
 use std::io;
 use std::path::Path;
@@ -8,8 +8,8 @@ use jetcell_array::MemberLabel;
 use jetcell_luns::has_write_log;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
-/// Returns a description of an array member, a write log of LUNs, or an ESE file on a device. Returns `None` if the
-/// device has none of these. Nothing is written.
+/// Returns a description if the device contains an array member, a write log of LUNs, or an ESE file. Otherwise returns
+/// `None`. Nothing is written.
 pub(crate) fn describe_raw_content(vfs: &dyn Vfs, device: &Path) -> io::Result<Option<String>> {
     if let Some(label) = MemberLabel::read(vfs, device)? {
         return Ok(Some(label.to_string()));

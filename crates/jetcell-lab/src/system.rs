@@ -92,8 +92,9 @@ impl System for LocalSystem {
             found.args(command.get_args());
             command = found;
         }
-        // In a separate process group, programs that clean up after a test are not ended by Ctrl-C. Output goes to
-        // files rather than pipes, because a program that stays in the background would keep a pipe open.
+        // The program runs in a separate process group. Ctrl-C therefore does not end a program that cleans up after a
+        // test. Output goes to files rather than pipes, because a program that stays in the background would keep a
+        // pipe open.
         let kept = || create_output_file().map_err(io_error);
         let (stdout, stderr) = (kept()?, kept()?);
         let copy = |file: &fs::File| file.try_clone().map_err(io_error);

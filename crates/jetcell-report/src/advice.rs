@@ -7,8 +7,8 @@ use jetcell_workload::{RuleKind, Verdict, VerdictRule};
 
 /// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;
-/// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`]
-/// indicates the same.
+/// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`] has the
+/// same meaning.
 const BUSY_QUEUE_LENGTH: f64 = 2.0;
 const BUSY_DISK_PERCENT: f64 = 80.0;
 /// Multiple of the average above which a slow interval is treated as an isolated incident.

@@ -36,7 +36,7 @@ pub struct BarChart {
     pub unit: String,
     /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
     pub scale: AxisScale,
-    /// Series with their names, if the bars' names do not identify them.
+    /// Names of the series, if the names of the bars do not identify them.
     pub legend: Vec<(usize, String)>,
     /// The bars, from top to bottom.
     pub bars: Vec<BarItem>,
@@ -82,7 +82,7 @@ impl BarChart {
             }
             AxisScale::Logarithmic => {
                 let low = values().filter(|value| *value > 0.0).fold(high, f64::min);
-                // The axis starts below the lowest value, so that even the lowest bar is visible.
+                // The axis starts below the lowest value, which keeps even the shortest bar visible.
                 let decade = |value: f64| value.clamp(1e-30, 1e30).log10();
                 let (low, high) = ((decade(low) - 0.2).floor(), decade(high).ceil());
                 let high = high.max(low + 1.0);
@@ -93,7 +93,7 @@ impl BarChart {
         }
     }
 
-    /// Returns the drawing for a page that contains the reports' style sheet.
+    /// Returns the bars as SVG for embedding in a page. The page must include the reports' style sheet.
     pub fn svg(&self) -> Markup {
         let (low, high, labels) = self.axis();
         let share = |value: f64| match self.scale {

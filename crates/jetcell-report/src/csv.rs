@@ -1,4 +1,4 @@
-//! Renders the report as CSV with one value per line, so that one file can contain all tables for several runs.
+//! Renders the report as CSV with one value per line. A single file can therefore contain all tables for several runs.
 
 use jetcell_input::printable_lines;
 use jetcell_workload::measurement::Sample;
@@ -33,7 +33,7 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
 /// Returns one table as CSV with one line per row, for use by programs.
 pub fn table_csv(table: &ReportTable) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    // Writing to memory cannot fail, and all rows have as many cells as the heading.
+    // Writing to memory cannot fail, and every row has the same number of cells as the heading.
     let _ =
         writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {

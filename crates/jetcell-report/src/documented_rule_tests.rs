@@ -173,7 +173,7 @@ pub(crate) fn everything() -> RunResult {
     result
 }
 
-/// Joins the text's words with single spaces, so that a name matches even if it is split across two lines.
+/// Joins the text's words with single spaces. A name then matches even if it is split across two lines.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
 //! Renders `report.html`, the page for one run. Verdict, rules, and advice come first, then charts, then tables.
-//! Scripts that process Jetstress reports look for the cells `td.success` and `th.grid_row_header`, so this page
-//! contains them, too.
+//! Scripts that process Jetstress reports look for the cells `td.success` and `th.grid_row_header`, so this page uses
+//! the same classes.
 
 use jetcell_workload::Profile;
 use jetcell_workload::measurement::Sample;

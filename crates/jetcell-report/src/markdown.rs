@@ -45,7 +45,7 @@ pub fn tables_markdown(title: &str, tables: &[ReportTable], remarks: &[String]) 
     out
 }
 
-/// Renders a code block. It is indented instead of fenced, so that its content cannot close the block.
+/// Renders a code block. It is indented instead of fenced, because content could close a fenced block.
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {
         // Writing to a String cannot fail.

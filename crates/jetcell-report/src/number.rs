@@ -1,4 +1,4 @@
-//! Cells of reports with numbers.
+//! Report cells that contain numbers.
 
 use jetcell_input::Unit;
 

@@ -4,7 +4,7 @@
 /// A 3 × 3 matrix that is applied to linear red, green, and blue.
 type Matrix = [[f64; 3]; 3];
 
-/// Matrices that simulate the absence of one cone type: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
+/// Matrices that simulate the absence of one cone type. Source: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
 /// Physiologically-based Model for Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and
 /// Computer Graphics 15 (6), 2009, severity 1.0.
 const COLOUR_VISIONS: [(&str, Matrix); 4] = [

@@ -121,7 +121,7 @@ fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePerce
             |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
         ChartSeries::new(name, samples.iter().map(|sample| (sample.at_seconds, positive_ms(sample))))
     };
-    // The most informative line comes first, because the caption describes it.
+    // The most informative line comes first, because the caption describes the first line.
     let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
     Chart::over_time(title, "milliseconds, all instances", lines).logarithmic()
 }
@@ -179,7 +179,7 @@ fn replay_charts(recovery: &RecoveryTestResult) -> Vec<Chart> {
     ]
 }
 
-/// Returns charts of both sides over time: while copies follow the load, while they are suspended, and while they
+/// Returns charts of both sides over time. They cover the parts in which the copies follow the load, are suspended, and
 /// catch up.
 fn replication_charts(replication: &ReplicationTestResult) -> Vec<Chart> {
     let name = |at: usize| {
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(*line("operations p99.9"), [(600.0, 12.34), (1200.0, 12.34)]);
         assert_eq!(*line("database reads, mean"), [(600.0, 0.5), (1200.0, 0.5)]);
         assert_eq!(chart.marks, [(600.0, "highest sustained rate: 600".into())]);
-        // Each of the lines above has two points, and lines without latencies have none.
+        // Each of the lines above has two points. A line without latencies has no points.
         assert_eq!(chart.svg().matches("<circle").count(), 6);
 
         let none = latency_over_rate(&SaturationSearch::default());

@@ -44,7 +44,7 @@ pub enum RunReadError {
     Damaged {
         /// File that contains the result.
         path: PathBuf,
-        /// Description of what is wrong.
+        /// Description of the damage.
         what: String,
     },
     /// The samples cannot be read.
@@ -59,7 +59,7 @@ pub enum RunReadError {
 }
 
 impl RunReadError {
-    /// Returns what the user can do about the error. Advice for other errors of the system depends on their number.
+    /// Returns what the user can do about the error. Advice on other system errors is derived from their error numbers.
     pub fn advice(&self) -> Option<&'static str> {
         let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         Some(match self {
@@ -83,7 +83,7 @@ impl RunReadError {
 #[derive(Deserialize)]
 struct ResultVersion {
     schema_version: Option<u64>,
-    /// Version. Only results of disk, file system, and durability tests have this field.
+    /// Version of a result that is not a run. Only results of disk, file system, and durability tests have this field.
     schema: Option<u64>,
 }
 
@@ -202,7 +202,7 @@ mod tests {
             RunReadError::Missing { path: "a/result.json".into(), error }
         };
         assert!(error(2).advice().is_some(), "no such file");
-        // The command finds the advice about a missing permission through the source.
+        // The caller derives the advice about missing permissions from the error's source.
         let denied = error(13);
         assert_eq!(denied.advice(), None);
         let source = std::error::Error::source(&denied).and_then(|source| source.downcast_ref::<io::Error>());

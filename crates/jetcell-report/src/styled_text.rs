@@ -31,7 +31,7 @@ impl StyledText {
         }
     }
 
-    /// Adds text with a tone, and returns the whole.
+    /// Returns the text with another part appended, which has a tone of its own.
     #[must_use]
     pub fn with(mut self, text: &str, tone: Tone) -> StyledText {
         self.push(text, tone);
@@ -56,7 +56,7 @@ impl StyledText {
         &self.text
     }
 
-    /// Returns the number of columns of the text, which is one line.
+    /// Returns the width of the text in columns. The text must be a single line.
     pub(crate) fn columns(&self) -> usize {
         columns(&self.text)
     }
@@ -68,7 +68,7 @@ impl StyledText {
         self.moved_to(folded)
     }
 
-    /// Returns `text` with the tones of this text, from which it differs only in white space.
+    /// Returns `text` with the tones of this text. The two must differ only in white space.
     fn moved_to(self, text: String) -> StyledText {
         if text == self.text || self.tones.is_empty() {
             return StyledText { text, ..self };

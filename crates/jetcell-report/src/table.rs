@@ -8,7 +8,7 @@ use jetcell_input::number::{
 use jetcell_input::{Align, Unit};
 use jetcell_workload::RuleBound;
 
-/// Judgement of a value or of a part of a text.
+/// Judgement of a value, or of part of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Not judged.
@@ -47,13 +47,13 @@ pub enum Digits {
 pub enum CellValue {
     /// Text.
     Text(String),
-    /// Word that is judged, with following text that is not: `sound, 5 tables`.
+    /// Judged word, followed by text that is not judged: `sound, 5 tables`.
     Verdict(String, String),
     /// Measured figure. Programs get three decimals.
     Figure {
         /// The figure, in its unit.
         value: f64,
-        /// Unit, which determines the decimals for readers.
+        /// Unit, which determines how many decimals are shown to readers.
         unit: Unit,
         /// Half width of the confidence interval.
         half_width: Option<f64>,
@@ -77,7 +77,7 @@ pub enum CellValue {
 pub struct ReportCell {
     /// Value of the cell.
     pub value: CellValue,
-    /// The value in another form or another fact about it. CSV omits remarks.
+    /// Additional text: the value in another form, or another fact about it. CSV omits remarks.
     remark: String,
     /// Judgement of the value.
     pub tone: Tone,
@@ -94,7 +94,7 @@ impl ReportCell {
         ReportCell::from(text).with_tone(Tone::good_if(good))
     }
 
-    /// Creates a cell with a word that is judged, and following text that is not.
+    /// Creates a cell with a judged word, followed by text that is not judged.
     pub fn verdict(word: impl Into<String>, tone: Tone, rest: impl Into<String>) -> ReportCell {
         ReportCell::new(CellValue::Verdict(word.into(), rest.into())).with_tone(tone)
     }

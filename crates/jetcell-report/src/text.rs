@@ -86,7 +86,7 @@ fn databases(count: usize) -> String {
     if count == 1 { "1 database".into() } else { format!("{count} databases") }
 }
 
-/// Describes the test's results other than those of the load.
+/// Describes the results of a test that are not results of its load.
 fn result_lines(result: &RunResult) -> Vec<String> {
     let recovery = result.recovery.as_ref().map(|recovery| {
         format!(

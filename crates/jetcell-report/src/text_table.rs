@@ -55,8 +55,8 @@ fn layout(table: &ReportTable, indent: usize, width: usize) -> StyledText {
     }
 }
 
-/// Computes the column widths: that of the widest text, but limited so that the first column and at least one other
-/// fit.
+/// Computes the column widths. Each column is as wide as its widest text, but narrow enough for the first column and
+/// one other to fit.
 fn widths(rows: &[Vec<StyledText>], columns: usize, width: usize) -> Vec<usize> {
     let natural = |at| rows.iter().filter_map(|row| row.get(at)).map(StyledText::columns).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns).map(natural).collect();
@@ -73,7 +73,7 @@ fn widths(rows: &[Vec<StyledText>], columns: usize, width: usize) -> Vec<usize> 
     widths
 }
 
-/// Adds the cells of a row, each in a column with its width and alignment.
+/// Adds the cells of a row. `columns` contains the index, width and alignment of each column.
 fn add_row(out: &mut StyledText, row: &[StyledText], indent: usize, columns: &[(usize, usize, Align)]) {
     let cell =
         |(at, width, _): &(usize, usize, Align)| row.get(*at).cloned().unwrap_or_default().lines(*width);

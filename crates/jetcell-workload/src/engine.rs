@@ -61,9 +61,9 @@ pub struct ExistingDatabase {
 /// How thoroughly to verify a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationDepth {
-    /// Each page on its own. The database may still need recovery.
+    /// Verifies each page by itself. The database may still need recovery.
     Pages,
-    /// Pages, trees and logs. The database must have been shut down cleanly.
+    /// Verifies pages, trees and logs. The database must have been shut down cleanly.
     Full,
 }
 
@@ -110,7 +110,7 @@ pub trait StorageEngine: Send + Sync {
         None
     }
 
-    /// Returns the arrays that store databases and logs, each with its directory in the test.
+    /// Returns the arrays that store databases and logs, each with the directory under which the test accesses it.
     fn array_storage(&self) -> &[(PathBuf, ArrayStorage)] {
         &[]
     }

@@ -47,12 +47,12 @@ impl EventFile {
         EventLines::open(directory, append).map(EventFile)
     }
 
-    /// Appends a line. After a failure, further lines are dropped instead of stopping the run.
+    /// Appends a line. A failure does not stop the run, but all further lines are dropped.
     pub fn add(&self, line: &impl Serialize) {
         self.0.add(line);
     }
 
-    /// Returns why events are missing from the file, or `None` if the file is complete.
+    /// Returns the reason why events are missing from the file, or `None` if the file is complete.
     pub fn failure(&self) -> Option<String> {
         self.0.failure()
     }

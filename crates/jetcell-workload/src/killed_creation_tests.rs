@@ -28,7 +28,7 @@ enum KillableOperation {
     Change,
 }
 
-/// Time of the kill: after `after` operations of one kind on files whose names end with `name`.
+/// Point at which the program is killed: after `after` operations of one kind on files whose names end with `name`.
 #[derive(Clone, Copy, Debug)]
 struct KillPoint {
     phase: &'static str,
@@ -56,7 +56,7 @@ impl ProgramLife {
     }
 }
 
-/// File system of a program that gets killed. Data written before the kill is preserved, as it would be in the
+/// File system of a program that can be killed. Data written before the kill is preserved, as it would be in the
 /// kernel's page cache.
 struct KillableVfs {
     inner: Arc<dyn Vfs>,

@@ -25,10 +25,10 @@ pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 pub struct InstancePlan {
     /// Number of the instance, starting at 1, as in the file names.
     pub number: usize,
-    /// Directory of the logs and the checkpoint.
+    /// Path of the database file.
     #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub database: PathBuf,
-    /// Directory of logs and checkpoint.
+    /// Directory of the logs and the checkpoint.
     #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub log_dir: PathBuf,
     /// Target size of a new database, or the current size of an existing database, in bytes.

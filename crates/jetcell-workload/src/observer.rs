@@ -109,7 +109,7 @@ pub trait Observer {
     fn alone_duration(&mut self) -> Option<Duration> {
         None
     }
-    /// Called at the start of a phase, which is complete at `total` units.
+    /// Called at the start of a phase. The phase is complete when its progress reaches `total` units.
     fn begin_phase(&mut self, phase: RunPhase, total: u64);
     /// Reports the progress of the phase, with a short note about the current step.
     fn advance(&mut self, done: u64, note: &str);

@@ -1,5 +1,5 @@
 //! Preserved states of prepared databases. The databases are restored to this state before each run (`--reset`), so
-//! that repeated or compared runs start from the same state.
+//! repeated or compared runs all start from the same state.
 //!
 //! The preserved files are in directories named `prepared`, one next to each database and one next to its log
 //! directory. A file in the first database's directory marks the preserved state as complete. This file is written
@@ -254,7 +254,7 @@ fn copy_one(
     for directory in directories {
         create_private_directory(directory).map_err(io_error_at(directory))?;
     }
-    // Without this check, if no state was preserved, the database's own files would be removed below.
+    // Without this check, a missing preserved state would cause the database's own files to be removed below.
     if !from.database.is_file() {
         return Err(PreservedStateError::Missing(from.database.clone()));
     }

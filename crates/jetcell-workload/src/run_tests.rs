@@ -157,7 +157,7 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
     let read: RunResult = serde_json::from_str(&jetcell_input::json_pretty(&result).unwrap()).unwrap();
     assert_eq!(read.recovery.unwrap().fewest_logs().unwrap().logs, recovery.fewest_logs().unwrap().logs);
 
-    // A stop during the replay leaves a result in which the logs are not judged.
+    // If the test is stopped during the replay, the number of logs is not judged.
     let signal = Cancellation::default();
     let mut watcher = PhaseRecorder { stop_in: Some((Replay, signal.clone())), ..PhaseRecorder::default() };
     let profile =
@@ -227,7 +227,7 @@ fn interim_results_are_stored_during_the_run() {
     let result = &finished.result;
     assert_eq!(late.measured_seconds, result.measured_seconds);
     assert_eq!((&late.histograms, &late.scan), (&result.histograms, &result.scan));
-    // The run no longer writes the file, so what the caller writes there is kept.
+    // The run no longer writes the file, so it must not overwrite the caller's content.
     let path = dir.path().join("out/result.json");
     result.write(&path).unwrap();
     std::thread::sleep(Duration::from_millis(50));

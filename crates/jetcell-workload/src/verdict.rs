@@ -79,13 +79,13 @@ fn judged() -> bool {
 /// Defines the kinds of rules with the titles of the rules and the units of their values.
 macro_rules! rule_kinds {
     ($($kind:ident: $title:literal, $unit:ident;)*) => {
-        /// Kind of a verdict rule: the quantity that the rule limits. Programs identify rules by it. The title is for
-        /// readers.
+        /// Kind of a verdict rule: the quantity that the rule limits. Programs identify a rule by its kind, and people
+        /// identify it by its title.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum RuleKind {
             $(#[doc = $title] $kind,)*
-            /// A kind that this version does not know, or of a result that was written before kinds were stored.
+            /// The kind is not known to this version, or the result was written before kinds were stored.
             #[default]
             #[serde(other)]
             Other,

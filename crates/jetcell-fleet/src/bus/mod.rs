@@ -45,7 +45,7 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// Returns true if the broker does not respond. It may do so later.
+    /// Returns true if the broker does not respond. It may respond later.
     pub fn is_unreachable(&self) -> bool {
         use ConnectErrorKind::{Dns, Io, TimedOut};
         match self {
@@ -92,6 +92,6 @@ pub trait Bus: Send + Sync {
     fn publish(&self, subject: &str, payload: Vec<u8>);
     /// Returns the next message from the subscriptions, waiting for at most `wait`.
     fn receive(&self, wait: Duration) -> Option<Vec<u8>>;
-    /// Waits until all messages that can be sent have been sent.
+    /// Waits until every message that can be sent has been sent.
     fn flush(&self) {}
 }

@@ -32,7 +32,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum delay before reconnecting after a connection is lost.
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// Interval between checks whether the server still responds.
+/// Interval at which the client checks that the server still responds.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time-out for adding a message to the connection's queue. The queue fills up while the network is interrupted.
@@ -211,7 +211,8 @@ async fn serve(
     let mut messages = select_all(subscriptions);
     loop {
         tokio::select! {
-            // Biased polling forwards received messages even while many messages are being sent.
+            // Polling is biased toward received messages, so they are forwarded even while many messages are being
+            // sent.
             biased;
             Some(message) = messages.next() => {
                 let _ = received.try_send(message.payload.to_vec());

@@ -81,7 +81,7 @@ impl Coordinator {
         })
     }
 
-    /// Resumes a run that was coordinated by another process. The hosts have the usual time to send a message before
+    /// Resumes a run that was coordinated by another process. The hosts get the usual time to send a message before
     /// they are considered silent.
     pub fn resume(
         config: FleetConfig,
@@ -93,7 +93,7 @@ impl Coordinator {
         if saved.version != VERSION || saved.configuration != config.digest {
             return Err(ResumeError);
         }
-        // The option may have been given on the command line instead of in the file.
+        // The option may have come from the command line instead of the file.
         let mut config = config;
         config.alone_first = saved.alone_first;
         let mut coordinator = Coordinator::new(config, program, saved.run, epoch, now);

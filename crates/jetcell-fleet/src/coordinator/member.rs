@@ -9,14 +9,14 @@ use super::StorageOutcome;
 use crate::message::{Barrier, HostCondition, HostHeartbeat, display_text, printable_start};
 use crate::result_transfer::ResultReceiver;
 
-/// Details about a fleet host that was declared lost.
+/// Information about a fleet host that was declared lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostHost {
     /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.
     pub heard_ns: u64,
     /// Activity of the host at that time.
     pub did: String,
-    /// Description of the situation in which the coordinator gave up on the host.
+    /// Description of the point at which the coordinator gave up on the host.
     pub given_up: String,
 }
 
@@ -55,7 +55,7 @@ pub struct FleetMember {
     pub(super) receiver: Option<ResultReceiver>,
     /// Time of the last request for chunks.
     pub(super) requested_ns: u64,
-    /// Number of the chunk after the last requested one.
+    /// Number of the chunk that follows the last requested chunk.
     pub(super) requested_until: u64,
     /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     stored: Option<StorageOutcome>,
@@ -123,7 +123,7 @@ impl FleetMember {
         self.heard_ns
     }
 
-    /// Returns the name of the host for messages.
+    /// Returns the name of the host for display in messages.
     pub fn display_name(&self) -> String {
         format!("host {} (rank {})", self.beat.name, self.beat.rank)
     }

@@ -31,7 +31,8 @@ const CHUNKS_PER_REQUEST: u64 = 4;
 /// Time after which missing chunks are requested again.
 const CHUNK_REQUEST_TIMEOUT_NS: u64 = 1_500_000_000;
 
-/// Number of its own heartbeats that the coordinator may miss before it considers the broker disconnected.
+/// Number of missed heartbeats after which the coordinator considers the broker disconnected. It receives its own
+/// heartbeats through the broker.
 const MAX_MISSED_HEARTBEATS: u64 = 4;
 
 /// An action that the coordinator asks its caller to perform.

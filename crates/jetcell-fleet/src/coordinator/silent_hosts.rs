@@ -1,4 +1,4 @@
-//! When a host is silent, and when a silent host is declared lost.
+//! Rules for when a host is considered silent, and when a silent host is declared lost.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ impl Coordinator {
         }
     }
 
-    /// After the last barrier, declares silent hosts lost once all other hosts have finished. At this point no host
-    /// is waiting for them.
+    /// Declares silent hosts lost after the last barrier, but only once all other hosts have finished. Until then, no
+    /// host has to wait for them.
     pub(super) fn drop_silent_hosts_at_end(&mut self) {
         if self.open == Barrier::ALL.last().copied() {
             self.drop_silent_hosts(|member| !member.is_settled(), "when all other hosts had finished");

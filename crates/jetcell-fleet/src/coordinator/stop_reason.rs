@@ -14,11 +14,11 @@ pub enum StopReason {
     /// The user requested the stop.
     #[error("stopped on request")]
     Requested,
-    /// The user requested the stop. Earlier versions stored it with its text.
+    /// The user requested the stop. Earlier versions stored this reason together with its text.
     #[error("{requested}")]
     #[serde(untagged)]
     RequestedWithText {
-        /// The text.
+        /// The stored text.
         requested: String,
     },
 }

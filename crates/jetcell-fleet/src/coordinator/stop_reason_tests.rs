@@ -2,7 +2,7 @@ use crate::config::FleetConfig;
 use crate::coordinator::Coordinator;
 use crate::fleet_directory::FleetDirectory;
 
-/// State of a refused run as earlier versions stored it. `STOP` is the text of a stop.
+/// State of a refused run as earlier versions stored it. `STOP` is a placeholder for the stop reason.
 const EARLIER_STATE: &str = r#"{
   "directory": "fleet-f/Fleet_2026-11-30_12-00-00",
   "saved": {

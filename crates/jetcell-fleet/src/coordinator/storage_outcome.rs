@@ -21,7 +21,7 @@ pub enum StorageOutcome {
 /// Reason why a host's result was not stored.
 #[derive(Debug, Error)]
 pub enum StoreResultError {
-    /// The host sent text that is not a result.
+    /// The host sent text that cannot be parsed as a result.
     #[error("its result cannot be read: {}", error_line(.0))]
     Invalid(#[source] serde_json::Error),
     /// The result exceeds the maximum size of a result.

@@ -12,7 +12,7 @@ use crate::result_transfer::ResultTransfer;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-/// Initial time on the coordinator's clock.
+/// Time on the coordinator's clock at the start of a test.
 const ERA: u64 = 1_700_000_000 * SECOND;
 
 fn config(text: &str) -> FleetConfig {
@@ -26,7 +26,7 @@ struct SimulatedHost {
     began: bool,
     measures_alone: bool,
     is_alone: bool,
-    /// The last barrier that the host has passed. It reaches the next one at time `due`.
+    /// The last barrier that the host has passed. The host reaches the next barrier at time `due`.
     last_passed: Option<Barrier>,
     due: Option<u64>,
     frozen: bool,
@@ -193,7 +193,7 @@ impl SimulatedFleet {
     }
 
     fn moment(&self, rank: usize) -> ClockReading {
-        // Every host started at a different time. Its wall clock is wrong by as many seconds as its rank.
+        // Every host started at a different time. The error of each wall clock, in seconds, equals the rank.
         let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
         ClockReading { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
     }
@@ -481,7 +481,7 @@ fn a_stop_ends_all_hosts_and_each_host_reports() {
     fleet.run_to_end();
     fleet.assert_has_all_results(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
-    // Hosts that are waiting for other hosts leave, too.
+    // Hosts that are still waiting for others to join leave as well.
     let mut joining = SimulatedFleet::new(3, "");
     joining.hosts[2].killed = true;
     joining.run_for(3);

@@ -16,7 +16,7 @@ const MIN_OVERLAP_PERCENT: f64 = 99.0;
 /// The time window in which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CommonMeasurementWindow {
-    /// Length of this period in seconds.
+    /// Length of the window in seconds.
     pub(super) overlap_seconds: f64,
     /// Length of the shortest measurement in seconds.
     shortest_seconds: f64,
@@ -56,8 +56,7 @@ fn highest(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option
     all.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Creates a rule that is met if the condition is true for no host. It names the hosts for which the condition is
-/// true.
+/// Creates a rule that is met if no host satisfies the condition. The rule names the hosts that do.
 fn rule_for_no_host(kind: RuleKind, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> VerdictRule {
     let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(display_name).collect();
     VerdictRule::at_most(kind, 0.0, names.len() as f64, names.join(", "))

@@ -73,7 +73,7 @@ pub fn merge_results(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -
         copies: each().flat_map(|(_, run)| run.copies.clone()).collect(),
         parts: Vec::new(),
         trends: Vec::new(),
-        // These fields compare parts of one run, so they are only in the individual hosts' results.
+        // These fields compare parts of a single run, so only the individual hosts' results contain them.
         backup: None,
         recovery: None,
         replication: None,
@@ -134,8 +134,8 @@ fn instances(results: &BTreeMap<u32, HostResult>) -> Vec<InstancePlan> {
     results.values().flat_map(|one| one.result.plan.instances.clone()).collect()
 }
 
-/// Merges the hosts' sample intervals for as long as every host has one. Percentiles cannot be added up, so those of
-/// the slowest host are used.
+/// Merges the hosts' samples interval by interval, until one host has no more samples. Percentiles cannot be added up,
+/// so those of the slowest host are used.
 fn samples(results: &BTreeMap<u32, HostResult>) -> Vec<Sample> {
     let together = |at: usize| -> Option<Sample> {
         let all: Vec<&Sample> = results.values().map(|one| one.samples.get(at)).collect::<Option<_>>()?;

@@ -71,7 +71,7 @@ pub struct HostClock {
     pub moved_ms: f64,
 }
 
-/// Results from one fleet host.
+/// Results of one fleet host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
     /// Rank of the host.
@@ -198,8 +198,7 @@ pub struct RunMetadata {
 }
 
 impl FleetResult {
-    /// Creates the result for a fleet whose run has ended. `results` contains the results that hosts returned, by
-    /// rank.
+    /// Creates the result of a fleet run that has ended. `results` contains the hosts' results, by rank.
     pub fn new(
         fleet: &Coordinator,
         results: &BTreeMap<u32, HostResult>,

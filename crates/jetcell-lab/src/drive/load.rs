@@ -47,7 +47,7 @@ pub(super) struct DriveLoad {
     pub(super) time: Duration,
     /// Seed for random offsets, transfer kinds, and data.
     pub(super) seed: u64,
-    /// Counter to which each completed transfer is added.
+    /// Counter of the bytes transferred by all completed transfers.
     pub(super) moved: TransferredBytes,
 }
 

@@ -37,11 +37,11 @@ pub struct StepMeasurement {
     pub write_latencies: LatencyHistogram,
     /// Histogram of sync latencies.
     pub sync_latencies: LatencyHistogram,
-    /// Zones of the target, in steps that measure a transfer curve.
+    /// Zones of the target. Empty except in steps that measure a transfer curve.
     pub zones: Vec<TransferZone>,
-    /// The first transfers, in the access time step.
+    /// The first transfers. Empty except in the access time step.
     pub points: Vec<AccessTimePoint>,
-    /// Seeks by distance, in the seek curve step.
+    /// Seeks by distance. Empty except in the seek curve step.
     #[serde(default)]
     pub seeks: Vec<SeekMeasurement>,
     /// Number of reads that did not return the data that had been written.
@@ -92,7 +92,7 @@ pub(super) struct StepContext<'t> {
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
     pub(super) cancel: &'t Cancellation,
-    /// Counter to which each completed transfer is added.
+    /// Counter of the bytes transferred by all completed transfers.
     pub(super) moved: &'t TransferredBytes,
     /// Number of zones in the transfer curve.
     pub(super) zones: u64,
@@ -314,8 +314,7 @@ mod tests {
 
     #[test]
     fn the_measured_curve_follows_the_drive_rate_by_position() {
-        // The rate falls from 100 MiB/s at the start to 50 MiB/s at the end. There is enough time for the whole
-        // drive.
+        // The rate falls from 100 MiB/s at the start to 50 MiB/s at the end. The time suffices to read the whole drive.
         let fast = FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
         let (step, one) = measured("transfer_read", fast);
         assert_eq!((one.zones.len(), one.bytes), (8, SIZE));

@@ -65,7 +65,7 @@ impl Preconditioning {
     }
 }
 
-/// Returns the steady state over the last five rounds, treating each round as one window.
+/// Computes the steady state from the last five rounds, each of which is treated as one window.
 fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
     let sample = |per_second: &f64| {
         let database_write = IoRates { per_second: *per_second, ..IoRates::default() };

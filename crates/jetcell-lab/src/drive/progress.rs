@@ -38,8 +38,7 @@ pub struct DriveTestProgress {
 }
 
 impl DriveTestProgress {
-    /// Returns how much of the whole test's time has passed, as a fraction, or `None` if the remaining time is
-    /// unknown.
+    /// Returns the fraction of the test's total time that has passed, or `None` if the remaining time is unknown.
     pub fn fraction_elapsed(&self) -> Option<f64> {
         let whole = self.elapsed.checked_add(self.max_remaining?)?.as_secs_f64();
         Some(if whole > 0.0 { self.elapsed.as_secs_f64() / whole } else { 0.0 })
@@ -56,7 +55,7 @@ pub(super) struct TestStage {
     pub(super) began: Duration,
     /// Number of bytes transferred before the stage began.
     pub(super) moved: u64,
-    /// Number of bytes that the stage writes, if it is limited by bytes rather than by time.
+    /// Number of bytes that the stage writes, if it ends after a number of bytes rather than after a time.
     pub(super) writes: Option<u64>,
     /// Number of bytes that this stage and all later preparations have to write.
     pub(super) unwritten: u64,

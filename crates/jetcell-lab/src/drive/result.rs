@@ -57,7 +57,7 @@ impl DriveTestOptions {
     }
 }
 
-/// Costs of the targets to a buyer, as given by the user. None of these values is measured.
+/// Prices and power of the targets, as specified by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetCosts {
     /// Price of each target. Empty if the prices are unknown.

@@ -1,4 +1,4 @@
-//! Runs all steps on all targets, interleaved. Executed by the measuring thread.
+//! Runs all steps on all targets, interleaved. This code runs on the measuring thread.
 
 use std::io;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub enum StepGroup {
     FourKib,
     /// Random transfers, by transfer size.
     BySize,
-    /// Random transfers, by number in flight.
+    /// Random transfers, by number of transfers in flight.
     QueueDepth,
     /// Repeated transfers in the same region.
     Burst,
@@ -89,7 +89,7 @@ pub struct TestStep {
     pub title: String,
     /// Group of the step.
     pub group: StepGroup,
-    /// Unit of its figure.
+    /// Unit of the step's result.
     pub unit: StepUnit,
     /// Size of a transfer in bytes.
     pub size: u64,

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::erasable::ErasableDevice;
 
-/// Name prefix for the files that a test creates in a directory. They are unlinked before the test runs, so a file
-/// with such a name is a leftover.
+/// Name prefix for the files that a test creates in a directory. They are unlinked before the test runs, so any file
+/// that still has such a name is a leftover.
 const FILE_NAME_PREFIX: &str = ".jetcell-disk-test-";
 /// File sizes are rounded to multiples of this many bytes.
 const FILE_SIZE_GRANULARITY: u64 = 1 << 20;
@@ -66,7 +66,7 @@ pub enum TargetError {
     /// No file or device exists at the path.
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
-    /// Writing was requested, but to a target that the test did not create.
+    /// Writing was requested, but the target already exists and was not created by the test.
     #[error("{} exists", .0.display())]
     NotCreatedByTest(PathBuf),
     /// Writing to a device was requested.
@@ -135,7 +135,7 @@ impl TargetError {
 /// Which target files a test may write to. In a target directory, a test writes only to files that it creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePermission {
-    /// None: existing files are only read.
+    /// No files. Existing files are only read.
     #[default]
     ReadOnly,
     /// New files, created by the test at paths that do not exist.

@@ -14,8 +14,7 @@ use super::target::TestTarget;
 
 /// Interval at which the watchdog checks the current stage.
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(250);
-/// Transfers are allowed minutes without a completion, because that is how long the kernel retries before it reports
-/// an error.
+/// The limits are several minutes long, because the kernel retries a transfer for minutes before it reports an error.
 const STALL_LIMITS: StallLimits =
     StallLimits { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
@@ -23,7 +22,7 @@ const STALL_LIMITS: StallLimits =
 #[derive(Clone, Copy)]
 struct StallLimits {
     usual: Duration,
-    /// Limit after the test was cancelled or reached its deadline.
+    /// Limit that applies once the test has been cancelled or has reached its deadline.
     at_the_end: Duration,
 }
 
@@ -107,7 +106,7 @@ fn run_with_watchdog(
     }
 }
 
-/// Numbers targets that were given more than once. Testing a target twice shows how far two tests of the same target
+/// Numbers targets that were given more than once. Testing a target twice shows how much two tests of the same target
 /// differ.
 fn number_duplicates(targets: &mut [TestTarget]) {
     for at in 1..targets.len() {
@@ -311,7 +310,7 @@ mod tests {
         let found = run(1000, 20.0).unwrap();
         assert!((15.0..=20.5).contains(&found.seconds), "{}", found.seconds);
         assert_eq!((found.steps.len(), found.left_out.len()), (steps(4096).len(), 0));
-        // Each read takes 10 ms, so the minimum duration of all steps together exceeds the limit.
+        // Each read takes 10 ms, so the steps together need more time than the limit allows.
         let found = run(10_000, 2.0).unwrap();
         assert!(found.seconds < 4.0 && !found.left_out.is_empty(), "{} {:?}", found.seconds, found.left_out);
         assert_eq!(found.steps.len() + found.left_out.len(), steps(4096).len());

@@ -37,14 +37,14 @@ pub struct CheckedPercentage {
     pub printed: f64,
     /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
-    /// Relation of the printed percentage to the computed one.
+    /// Result of comparing the printed percentage with the computed one.
     pub finding: PercentageFinding,
     /// Scope that the meter actually measured, if it differs from the scope that the source states.
     pub measured_scope: Option<MeterScope>,
 }
 
 /// Checks the claims in a list, in order. A claim about the mean must come after the claims about rows, because the
-/// printed mean may include them.
+/// printed mean may be based on them.
 pub(super) fn claims(
     list: &DriveList,
     drives: &[ComparedDrive],
@@ -110,7 +110,7 @@ fn is_printed(number: f64, printed: f64) -> bool {
     format!("{number:.digits$}").parse() == Ok(printed)
 }
 
-/// Returns a drive's mean advantage, computed from the printed row percentages where the source has them.
+/// Returns a drive's mean advantage, using the source's printed percentages for the rows that have them.
 fn mean_as_printed(
     rows: &[DriveRow],
     at: usize,

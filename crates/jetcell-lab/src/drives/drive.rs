@@ -1,9 +1,9 @@
-//! A drive in the comparison, and how it relates to the first drive.
+//! A drive in the comparison, and its differences from the first drive.
 
 use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-/// Difference between a drive's figure and the first drive's figure, as a percentage of each.
+/// Difference between a drive's figure and the first drive's figure, as a percentage of one and of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DifferenceFromFirst {
     /// Excess over the first drive, in percent of the first drive.

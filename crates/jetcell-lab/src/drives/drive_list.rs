@@ -1,5 +1,5 @@
-//! TOML list of the drives to compare. An error is reported on one line, with its position, the mistake, and the
-//! correction.
+//! TOML list of the drives to compare. An error is reported on one line that states the position, the mistake, and how
+//! to correct it.
 
 use std::borrow::Cow;
 use std::io;
@@ -282,7 +282,7 @@ impl DriveList {
         EnergyTariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
     }
 
-    /// Returns the energy that a drive uses, if the list itself states its power.
+    /// Returns the energy that a drive uses, if the list states its power directly.
     pub fn stated_energy(&self, drive: &DriveEntry) -> Option<EnergyEstimate> {
         let power = drive.power.as_ref()?;
         Some(EnergyEstimate::from_watts(power.stated_watts()?, power.scope?, &self.tariff()))

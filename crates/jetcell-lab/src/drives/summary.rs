@@ -25,7 +25,7 @@ pub struct DriveSummary {
     pub rows: Vec<DriveRow>,
     /// Printed percentages from the source of the figures, with the results of checking them.
     pub claims: Vec<CheckedPercentage>,
-    /// Remarks about that source, for readers of the summary.
+    /// Remarks about the source of the figures, for readers of the summary.
     pub remarks: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         DriveSummary::new(&list, &[None, None], &[run("green"), run("black")], &energy)
     }
 
-    /// Asserts that a value equals the published one to as many digits as were printed or recomputed.
+    /// Asserts that a value equals the published one to the number of digits that were printed or recomputed.
     #[track_caller]
     fn close(found: f64, published: &Value, pointer: &str) {
         let wanted = published.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));

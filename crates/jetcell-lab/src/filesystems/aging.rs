@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Percentage of used space up to which a round writes files.
+/// Percentage of used space at which a round stops writing files.
 const FULL_PERCENT: f64 = 90.0;
 /// Maximum file size in bytes. Sizes are distributed logarithmically between [`MIN_FILE_BYTES`] and this value.
 const MAX_FILE_BYTES: usize = 4 << 20;
@@ -20,9 +20,9 @@ const FILES_PER_DIRECTORY: usize = 1000;
 /// Number of files removed between two checks of the free space.
 const SPACE_CHECK_INTERVAL: usize = 32;
 
-/// Writes files of 4 KiB to 4 MiB into the new directory `directory` until `fill_percent` of the file system is in
-/// use. Before that, each round writes files until 90 % is in use, and then removes files in random order until
-/// `fill_percent` is in use. Returns early on cancellation.
+/// Creates `directory` and ages the file system in rounds. Each round writes files of 4 KiB to 4 MiB until 90 % is in
+/// use, then removes files in random order until `fill_percent` is in use. Finally, writes files until `fill_percent`
+/// is in use again. Returns early on cancellation.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written or removed. A full file system is not an error.
@@ -36,7 +36,7 @@ pub(super) fn age(
         return Ok(());
     }
     fs::create_dir(directory)?;
-    // The seed is fixed, so that every test writes the same files.
+    // The seed is fixed, so every test writes the same files.
     let mut filler = SpaceFiller {
         directory: directory.into(),
         rng: ChaCha8Rng::seed_from_u64(1),

@@ -1,4 +1,4 @@
-//! Repeats turns until the differences are precise enough, then computes the results.
+//! Runs turns until the differences are precise enough, then computes the results.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct TestedDirectory {
     pub allocated_bytes: u64,
     /// Specification used to make the file system, if the test made it.
     pub made: Option<FilesystemSpecification>,
-    /// Remarks about the storage's checksums and encryption, to the extent that they are known.
+    /// Known facts about the storage's checksums and encryption, as remarks.
     pub remarks: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct MetricResult {
     /// The row.
     #[serde(flatten)]
     pub row: ComparedMetric,
-    /// One figure per turn, for each directory.
+    /// Figures for each directory, one per turn.
     pub turns: Vec<Vec<f64>>,
     /// Mean over the turns, for each directory.
     pub means: Vec<f64>,

@@ -27,9 +27,9 @@ impl TestedDirectory {
 }
 
 impl FilesystemComparison {
-    /// Updates the state of the directories, because the first turn may have created them. The last directories are
-    /// on file systems that the test made; `made` contains their state at the end of the last turn, if there was one.
-    /// Records the storage as evidence.
+    /// Updates the state of the directories, which the first turn may have created. The last directories are on file
+    /// systems that the test made. `made` contains their state at the end of the last turn, if there was one. Also
+    /// records the storage as evidence.
     pub fn complete_directories(&mut self, made: Vec<Option<TestedDirectory>>, system: &dyn System) {
         let existing = self.directories.len().saturating_sub(made.len());
         for one in self.directories.iter_mut().take(existing) {

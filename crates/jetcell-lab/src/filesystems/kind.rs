@@ -115,12 +115,12 @@ impl FilesystemKind {
         }
     }
 
-    /// Returns remarks, for readers of the results, that follow from the kind alone.
+    /// Returns remarks about the kind of file system for readers of the results.
     pub fn remarks(self, storage: &DirectoryStorage, system: &dyn System) -> Vec<String> {
         let aes = if has_aes(system) { "with" } else { "without" };
         let aes = format!("{aes} the processor's AES instructions");
         match self {
-            // Here, the remarks about the storage describe the encryption.
+            // With inline encryption, the remarks about the storage already describe it.
             Ext4Fscrypt if inline_encryption(storage, system).is_some() => Vec::new(),
             Ext4Fscrypt => vec![
                 format!("encryption: in software, by the kernel (fscrypt), {aes}"),
@@ -131,7 +131,7 @@ impl FilesystemKind {
             Gocryptfs => vec![format!(
                 "encryption: in software, by a process (gocryptfs), {aes}; decryption authenticates the data"
             )],
-            // The remarks about the storage describe the encryption as well.
+            // The remarks about the storage also describe this encryption.
             Luks => vec![format!("LUKS 2, {aes}")],
             _ => Vec::new(),
         }

@@ -17,7 +17,7 @@ use super::specification::FilesystemSpecification;
 use super::work_directory::{WorkDirectory, run_program};
 use crate::system::{System, SystemError};
 
-/// Minimum image size in bytes. Anything smaller is too small for some file systems and for every database.
+/// Minimum image size in bytes. Smaller images have no room for some file systems, or for any database.
 pub const MIN_IMAGE_BYTES: u64 = 512 << 20;
 /// Key length for encrypted file systems, in bytes. The key exists only in memory.
 const KEY_BYTES: usize = 64;
@@ -28,7 +28,7 @@ pub enum FilesystemMedium {
     /// An image file of this many bytes per file system, attached as a loop device. The images remain until the
     /// end of the test.
     Images(u64),
-    /// On one device that all file systems share. Each file system is made anew in each turn, at the same location.
+    /// A single device that all file systems share. Each file system is made anew in each turn, at the same location.
     Device(PathBuf),
 }
 
@@ -158,15 +158,15 @@ impl<'s> FilesystemMaker<'s> {
     /// Unmounts and detaches everything and removes the images.
     ///
     /// # Errors
-    /// Returns an error if something is still in use. A later test can find what remains as a
+    /// Returns an error if something is still in use. A later test can find the remains as a
     /// [`super::LeftoverDirectory`].
     pub fn close(&self) -> Result<(), SystemError> {
         self.closed.set(true);
         self.work.leftover.remove(self.system)
     }
 
-    /// Attaches an image as a loop device. A new image is fully allocated, so that no turn includes the cost of
-    /// allocation.
+    /// Attaches an image as a loop device. A new image is fully allocated, which keeps the cost of allocation out of
+    /// every turn.
     fn image(&self, one: &FilesystemParameters<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
         let path = self.work.path().join(format!("{}.img", one.number));
         if one.fresh {

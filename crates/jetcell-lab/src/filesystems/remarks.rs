@@ -49,7 +49,7 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     if !kind.starts_with("CRYPT-LUKS2-") {
         return kind.starts_with("CRYPT-").then_some(software);
     }
-    // Only the LUKS header tells whether the drive itself encrypts as well.
+    // Only the LUKS header shows whether the drive itself encrypts as well.
     let below = system.list_directory(&format!("/sys/block/{name}/slaves"));
     let header = below
         .first()
@@ -83,7 +83,7 @@ pub(super) fn inline_encryption(storage: &DirectoryStorage, system: &dyn System)
     })
 }
 
-/// Returns true if the CPU has AES instructions, which is mentioned in a remark about software encryption.
+/// Returns true if the CPU has AES instructions. Remarks about software encryption mention this.
 pub(super) fn has_aes(system: &dyn System) -> bool {
     system.read("/proc/cpuinfo").split_whitespace().any(|word| word == "aes")
 }

@@ -1,7 +1,7 @@
 //! Work directory in which a test makes file systems, and everything that must be removed when the test ends.
 //!
 //! The kernel knows what is mounted and attached below the directory, so the test keeps no list of its own. No matter
-//! when a test is killed, the next one finds everything it left behind by the directory's name.
+//! when a test is killed, the next one uses the directory's name to find everything that remains.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -77,8 +77,8 @@ impl LeftoverDirectory {
         Ok(found)
     }
 
-    /// Returns the work directories, anywhere on the machine, whose tests are no longer running but below which
-    /// something is still mounted or attached as a loop device.
+    /// Returns the work directories of tests that are no longer running, but only those that still contain a mount or
+    /// the image of a loop device. Searches the whole machine.
     pub fn in_use(system: &dyn System) -> Vec<LeftoverDirectory> {
         let mounts = Mount::table(&system.read("/proc/self/mountinfo")).into_iter().map(|mount| mount.point);
         let image = |name: String| system.read(&format!("/sys/block/{name}/loop/backing_file")).into();

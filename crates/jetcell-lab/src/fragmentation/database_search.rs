@@ -21,7 +21,7 @@ pub fn find_databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
                 let what = "the target of the link does not exist";
                 with_path(&path, io::Error::new(io::ErrorKind::NotFound, what))
             }
-            // Unfinished files have other names, and links to directories are not followed.
+            // Everything else is skipped: unfinished files have other names, and links to directories are not followed.
             _ => return,
         };
         failure.get_or_insert(error);

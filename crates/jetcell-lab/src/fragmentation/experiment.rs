@@ -1,4 +1,4 @@
-//! Measures what fragmentation costs on a drive. The same database, once contiguous and once scattered, is read by a
+//! Measures what fragmentation costs on a drive. A contiguous and a scattered copy of the same database are read by a
 //! scan and by a backup, and used under the mail load.
 
 use jetcell_input::Unit;
@@ -40,7 +40,7 @@ pub struct DefragmentationExperiment {
     pub schema: u32,
     /// Size of the scattered file's fragments, in bytes.
     pub piece_bytes: u64,
-    /// Whether such a file should be defragmented on this drive, to the extent that the differences permit an answer.
+    /// Advice on whether to defragment such a file on this drive, if the differences permit an answer.
     pub answer: String,
     /// Fragmentation of the contiguous and the scattered database before the first measured turn.
     pub files: Vec<Fragmentation>,

@@ -44,7 +44,7 @@ pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Resu
         FilePlacement::Scattered(piece) => {
             let filler = UnfinishedFile::create(path)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
-            // The seed is fixed, so that the order is the same in every experiment.
+            // The seed is fixed, so the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
             for (at, start) in (0_u64..).zip(&starts) {
                 fallocate(to.as_file(), FallocateFlags::empty(), *start, piece.min(len - start))?;
@@ -97,7 +97,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.edb");
         fs::write(&path, b"content").unwrap();
-        // No file system can allocate this much for the other file.
+        // No file system can allocate this much space for the other file.
         assert!(rewrite_with_placement(&path, FilePlacement::Scattered(u64::MAX)).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"content");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

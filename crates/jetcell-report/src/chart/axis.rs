@@ -22,7 +22,7 @@ pub enum HorizontalAxis {
     Quantity(String),
     /// A whole number of items with this name.
     Count(String),
-    /// Another quantity, with its unit, as an exponent of ten: 3 means 1000.
+    /// Another quantity, with its unit. Positions are exponents of ten: 3 means 1000.
     Logarithm(String),
 }
 

@@ -36,12 +36,12 @@ const fn placeholder(series: usize) -> RGBColor {
 pub(super) type LineSegments = Vec<Vec<(f64, f64)>>;
 
 impl Chart {
-    /// Returns the drawing for a page that contains the reports' style sheet.
+    /// Returns the chart as SVG for embedding in a page. The page must include the reports' style sheet.
     pub fn svg(&self) -> String {
         let lines: Vec<LineSegments> =
             self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
-        // Drawing into a string fails only if a caller's formatter fails, and there is none.
+        // Drawing into a string fails only if a formatter supplied by the caller fails, and none is supplied.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
@@ -75,7 +75,7 @@ impl Chart {
         if self.cloud.is_some() { (MARGIN, LABELS_LEFT) } else { (MARGIN_RIGHT, 0) }
     }
 
-    /// Returns the dots as they are drawn, each with its colour number.
+    /// Returns the positions at which dots are drawn, for each series with its colour number.
     fn overlay_dots(&self, cloud: &DotOverlay) -> Vec<(usize, Vec<(f64, f64)>)> {
         let heights = |series: &ChartSeries| {
             let heights = series.points.iter().map(|(x, y)| (*x, cloud.scale.height(*y)));
@@ -148,7 +148,7 @@ impl Chart {
                 .axis_style(INK)
                 .draw()?;
         }
-        // Dots are drawn first, so that they are below the lines.
+        // Dots are drawn first, so the lines are on top of them.
         for (number, points) in &dots {
             let dot = |(x, y): &(f64, f64)| Circle::new((x / divisor, *y), 1, placeholder(*number).filled());
             chart.draw_secondary_series(points.iter().map(dot))?;

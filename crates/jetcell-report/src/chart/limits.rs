@@ -1,4 +1,4 @@
-//! The limits of a chart: which are drawn as dashed lines, and which are only named in the legend.
+//! The limits of a chart. Some are drawn as dashed lines, and others are only named in the legend.
 
 use jetcell_workload::RuleBound;
 

@@ -58,8 +58,8 @@ pub struct DotOverlay {
 pub struct Chart {
     /// Name of the charted quantity.
     pub title: String,
-    /// Most important observation, for the caption. By default, the first series' range and how often it exceeds its
-    /// limit.
+    /// Most important observation, for the caption. The default describes the first series: its range, and how often it
+    /// exceeds its limit.
     pub finding: Option<String>,
     /// Unit of the values: its name, with details after a comma.
     pub unit: String,

@@ -92,7 +92,7 @@ fn every_charted_value_is_also_in_text() {
     assert!((left * 480.0 - 70.0).abs() < 0.1 && (right * 480.0 - 456.0).abs() < 0.1, "{left} {right}");
     let svg = two.svg();
     assert!(svg.contains(">\n10\n<") && !svg.contains(">\n5\n<"), "{svg}");
-    // A long series is reduced to a limited number of positions, one of which includes the peak in its range.
+    // A long series is reduced to a limited number of positions. The range at one of them includes the peak.
     let mut points: Vec<(f64, f64)> = (0..50_000).map(|n| (f64::from(n), 1.0)).collect();
     points[25_000].1 = 900.0;
     let long = places(&chart(vec![ChartSeries::new("a", points)]));

@@ -155,7 +155,7 @@ fn value_with_interval(
     Some(MetricValue { figure, interval: interval.and_then(|interval| repeated_figure(run, interval)) })
 }
 
-/// Returns an interval with the number of the run's repetitions.
+/// Combines an interval with the run's number of repetitions.
 fn repeated_figure(run: &RunResult, interval: ConfidenceInterval) -> Option<RepeatedFigure> {
     let repetitions = run.analysis.repetitions.as_ref()?.each.len();
     Some(RepeatedFigure { interval, repetitions })

@@ -38,7 +38,7 @@ pub struct MetricValue {
 pub enum DifferenceFinding {
     /// The difference is significant.
     Different,
-    /// The difference is not significant. There may still be one.
+    /// The difference is not significant. The values may still differ.
     NotShown,
 }
 
@@ -66,8 +66,8 @@ impl ComparisonMetric {
         self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
-    /// Returns what the repetitions show. Returns `None` if a run has fewer than two repetitions, or if the mean of the
-    /// base is not positive.
+    /// Returns whether the repetitions show a difference between two runs. Returns `None` if a run has fewer than two
+    /// repetitions, or if the mean of the base is not positive.
     pub fn finding(&self, base: usize, run: usize) -> Option<DifferenceFinding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let significant = Change::independent(base, run)?.significant;
@@ -112,7 +112,8 @@ pub struct RunComparison {
     pub metrics: Vec<ComparisonMetric>,
     /// Load settings that differ.
     pub load: Vec<DifferingSetting>,
-    /// Properties of the program, machine, and storage that differ. They are usually what a comparison is about.
+    /// Properties of the program, machine, and storage that differ. These differences are usually the reason for the
+    /// comparison.
     pub environment: Vec<DifferingSetting>,
     /// Limitations of the comparison, each as one line.
     pub warnings: Vec<String>,

@@ -20,8 +20,7 @@ use crate::{markdown as md, page};
 const SCHEMA: u32 = 1;
 /// Maximum width of a line of text, in characters.
 const MAX_LINE_WIDTH: usize = 100;
-/// Maximum number of runs for which one table is used. With more runs, the text shows the differences in a second
-/// table.
+/// Maximum number of runs that fit in one table. With more runs, the text shows the differences in a second table.
 const MAX_RUNS_IN_ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
@@ -330,7 +329,7 @@ fn runs_by_value(setting: &DifferingSetting) -> String {
     groups.iter().map(value_with_runs).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the end of a name, which is where paths differ.
+/// Shortens a name by removing its start, because paths usually differ at the end.
 fn shorten_to_end(name: &str, width: usize) -> String {
     if columns(name) <= width {
         return name.into();

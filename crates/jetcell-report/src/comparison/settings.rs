@@ -14,7 +14,7 @@ use super::{ComparedRun, DifferingSetting, label};
 const NON_LOAD_OPTIONS: [&str; 8] =
     ["dirs", "log_dirs", "output", "description", "page_size", "cache", "databases", "size"];
 
-/// Returns how the loads differ, in any load option or in the values of the plan.
+/// Returns the load settings that differ between the runs: load options, and values from the plan.
 pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     let decided = |run: &RunResult| {
         [
@@ -40,7 +40,7 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     differing_settings(runs.iter().map(load_settings).collect())
 }
 
-/// Returns how the programs and machines differ.
+/// Returns the properties in which the programs and machines differ.
 pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     let environment_settings = |run: &&RunResult| {
         let machine = &run.evidence.machine;

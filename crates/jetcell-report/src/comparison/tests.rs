@@ -50,9 +50,9 @@ fn the_28_printed_percentages_are_reproduced() {
     assert_eq!(compared, 28);
 }
 
-/// Printed figures are rounded, so each exact percentage is only known to lie in an interval. Every printed
-/// percentage lies in its interval. In three cases, the neighbouring number could also have been printed. The first
-/// of these is exactly 62.5, a tie.
+/// Printed figures are rounded, so each exact percentage is only known to within an interval. The test checks that
+/// every printed percentage lies in its interval. In three cases, the neighbouring number could also have been printed.
+/// The first of these is exactly 62.5, a tie.
 #[test]
 fn the_printed_figures_leave_three_percentages_ambiguous() {
     let mut open = Vec::new();
@@ -295,7 +295,7 @@ fn every_format_shows_the_doubts_about_a_run() {
     let comparison = RunComparison::new(&[sure, doubtful], 0);
     let warning = "run 2 is doubtful: the measured time was 2 s";
     assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
-    // On a page, only the word has the colour of the verdict.
+    // On a page, only the word `PASS` is shown in the colour of the verdict.
     let verdict = "<span class=\"success\">PASS</span>, 2 doubts";
     for (shown, verdict) in [
         (text(&comparison, 200).to_string(), "PASS, 2 doubts"),

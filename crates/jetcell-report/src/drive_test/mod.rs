@@ -24,7 +24,7 @@ const MARK_EXPLANATION: &str = "Differences are in percent of the first target, 
  is better: where lower is better, the sign is reversed. A target is marked as better only if its intervals against all other targets exclude \
  zero. Of twenty steps without a real difference, one may still be marked by chance.";
 
-/// Renders targets, figures, and remarks for a terminal, with at most `width` characters per line.
+/// Renders a drive test's targets, figures, and remarks for a terminal, with at most `width` characters per line.
 pub fn drive_test_text(test: &DriveTest, width: usize) -> StyledText {
     let tables = tables(test).into_iter().map(|table| ReportTable { notes: Vec::new(), ..table });
     tables_text(&tables.collect::<Vec<_>>(), &notes(test), width)

@@ -1,4 +1,4 @@
-//! Renders a drive test as a page with charts. All targets share each chart.
+//! Renders a drive test as a page with charts. Each chart shows all targets.
 
 use jetcell_input::Unit;
 use jetcell_input::number::MIB;
@@ -87,7 +87,7 @@ fn transfer_rate_charts(test: &DriveTest) -> Vec<Chart> {
     vec![Chart { title: title.into(), cloud, ..curve }]
 }
 
-/// Returns true if a few points are so high that all others would lie on the axis.
+/// Returns true if a few points are so high that all other points would appear to lie on the axis.
 fn has_outliers(times: &[ChartSeries]) -> bool {
     let mut values: Vec<f64> = times.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
@@ -155,8 +155,7 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<BarChart> {
         }
     }
     let (title, unit) = (format!("Random {kind} by size"), "IOPS, one transfer at a time".to_string());
-    // The bars' names begin with the transfer size and do not contain the target, so a legend must explain the
-    // colours.
+    // The bars are named by transfer size, without the target, so a legend must explain the colours.
     let targets = test.targets.iter().enumerate().filter(|_| test.targets.len() > 1);
     let legend = targets.map(|(at, target)| (at, target.name.clone())).collect();
     (!bars.is_empty()).then_some(BarChart { title, unit, scale: AxisScale::Logarithmic, legend, bars })

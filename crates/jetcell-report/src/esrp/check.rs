@@ -13,7 +13,7 @@ pub(crate) enum StatementOutcome {
     NoEvidence,
     /// The document lacks a required part.
     Missing,
-    /// The statement is not wrong, but readers should know about a circumstance.
+    /// The statement is not wrong, but it needs a remark for readers of the document.
     Remark,
 }
 

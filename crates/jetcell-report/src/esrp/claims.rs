@@ -149,7 +149,7 @@ fn figure(
     }
 }
 
-/// Names the servers whose own figure equals the stated one, unless all servers match.
+/// Lists the servers whose own figure equals the stated one, unless all of them do.
 fn explain<'a>(stated: StatedNumber, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
     let all: Vec<_> = each.collect();
     let same: Vec<&str> = all

@@ -1,8 +1,8 @@
 //! The author's input for an ESRP document: a TOML file with the tables that describe the solution, the vendor's
 //! text, and the figures that the text quotes.
 //!
-//! Every key except `title` is optional. A figure that is absent is computed if it follows from other figures or from
-//! the results. A figure that is present is checked.
+//! Every key except `title` is optional. A missing figure is computed if it follows from other figures or from the
+//! results. A stated figure is checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

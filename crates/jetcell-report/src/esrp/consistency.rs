@@ -21,7 +21,7 @@ const MIN_OVERLAP_FRACTION: f64 = 0.95;
 const MIN_REPLAYED_LOGS: u64 = 500;
 /// Size in bytes of each read when Jetstress simulates the replication of a 1 MiB log: 2,093,056 bytes in nine reads.
 const REPLICATION_READ_BYTES: f64 = 2_093_056.0 / 9.0;
-/// An average counts as unbiased above this fraction of the expected value.
+/// Minimum ratio of an average to its expected value. A lower average counts as biased.
 const MIN_UNBIASED_RATIO: f64 = 0.99;
 
 /// Adds all checks.
@@ -234,7 +234,8 @@ fn last_load_before<'a>(server: &'a ServerTests, backup: &ServerTest) -> Option<
     last.or_else(|| server.test(TestKind::Performance))
 }
 
-/// Checks that all tests attributed to a server ran on the same machine, because two servers may share a name.
+/// Checks that all tests attributed to a server ran on the same machine. They may not have, because two servers can
+/// have the same name.
 fn single_machine(server: &ServerTests, checks: &mut ConsistencyChecks) {
     let machines = || server.tests.iter().filter_map(|test| Some((test, test.machine.as_ref()?)));
     let Some((_, first)) = machines().next() else { return };

@@ -243,7 +243,7 @@ fn verdict(test: &ServerTest) -> ReportCell {
     }
 }
 
-/// Returns a table with the reliability statements, to the extent that there is evidence for them.
+/// Returns a table with the reliability statements for which there is evidence.
 fn reliability(submission: &EsrpSubmission) -> ReportTable {
     let list = |tests: Vec<String>| if tests.is_empty() { "none".into() } else { tests.join(", ") };
     let titles_where = |is: &dyn Fn(&ServerTest) -> bool| -> Vec<String> {

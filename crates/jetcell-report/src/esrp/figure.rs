@@ -37,7 +37,7 @@ impl StatedNumber {
     }
 }
 
-/// Error for a number that no storage solution has.
+/// Error for a number that is negative or too large to be a figure of a storage solution.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a number from 0 to 1e15")]
 pub(crate) struct ImplausibleNumber;

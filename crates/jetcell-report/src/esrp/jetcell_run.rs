@@ -104,8 +104,8 @@ fn checksums(result: &RunResult) -> ChecksumVerification {
     })
 }
 
-/// Returns the period, in UTC, that must overlap between the servers' tests: the load, backup, or replay, without the
-/// phases before it.
+/// Returns the period, in UTC, in which the load, backup, or replay ran. The periods of servers that are tested
+/// together must overlap.
 fn window(result: &RunResult) -> Option<TestPeriod> {
     let utc = |time: &str| Some(DateTime::parse_from_rfc3339(time).ok()?.naive_utc());
     if let [first, .., last] = result.parts.as_slice() {

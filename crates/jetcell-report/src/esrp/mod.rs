@@ -38,7 +38,7 @@ pub use source::{ResultSource, SourceError};
 #[derive(Debug)]
 pub struct EsrpSubmission {
     configuration: SubmissionConfiguration,
-    /// Servers, sorted by name so that the order of the sources does not matter.
+    /// Servers, sorted by name, which makes them independent of the order of the sources.
     servers: Vec<ServerTests>,
     checks: ConsistencyChecks,
 }

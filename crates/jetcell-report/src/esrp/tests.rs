@@ -1,5 +1,5 @@
-//! Tests with the published submission for the servers JS13 and JS14. Its summary is reproduced to the digit, and all
-//! its errors are found.
+//! Tests with the published submission for the servers JS13 and JS14. The tests reproduce its summary to the last digit
+//! and find all its errors.
 
 use std::fs;
 

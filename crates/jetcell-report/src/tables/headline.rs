@@ -38,7 +38,7 @@ pub(crate) fn test_description(result: &RunResult) -> Vec<String> {
         count => format!("{count} databases"),
     };
     let started = result.parts.first().map_or(&result.started, |first| &first.started);
-    // Date and minute of `2026-01-02T03:04:05+00:00`.
+    // Keep the date, hour and minute of a time such as `2026-01-02T03:04:05+00:00`.
     let minute: String = started.chars().take(16).collect();
     lines.push(format!(
         "{databases}, {} in all; {}",

@@ -8,8 +8,8 @@ use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 use super::jetstress::io_table;
 use crate::table::{ReportCell, ReportTable};
 
-/// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
-/// ESRP submission of June 2014. Its redo changed almost no pages. This is the replay time in seconds.
+/// Replay time per log, in seconds, from a published test: Jetstress 2013 on 23 disks with 7,200 rpm, ESRP submission
+/// of June 2014. Redo changed almost no pages in that test. The published figures are shown next to the run's own.
 const PUBLISHED_SECONDS: f64 = 2.910;
 const PUBLISHED_READS: &str = "573 to 614";
 const PUBLISHED_WRITES: &str = "3.985 to 3.995";

@@ -8,8 +8,8 @@ use jetcell_workload::result::{
 
 use crate::table::{ReportCell, ReportTable};
 
-/// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since
-/// SP1.
+/// Published ratios of a passive copy's I/O to the active side's for Exchange 2007. With a persistent instance, they
+/// apply since SP1, and otherwise to versions before SP1.
 const PUBLISHED_RATIOS: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3")];
 
 /// Figures available for both sides.

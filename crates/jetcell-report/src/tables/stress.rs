@@ -44,7 +44,7 @@ fn parts(result: &RunResult) -> ReportTable {
     }
 }
 
-/// Describes the number of interruptions and the time lost, as a sentence without a full stop. `None` if there were
+/// Describes the number of interruptions and the time lost, in a sentence without a final period. `None` if there were
 /// no interruptions.
 pub(crate) fn interruptions(result: &RunResult) -> Option<String> {
     let (_, interrupted) = result.parts.split_last()?;

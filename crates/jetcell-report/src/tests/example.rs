@@ -73,8 +73,8 @@ pub(crate) fn repetitions() -> Repetitions {
     }
 }
 
-/// Returns a search in which the rate 1200 broke a rule, while the rate 600 was sustained, and confirmed with a
-/// higher latency.
+/// Returns a search in which the rate 1200 broke a rule and the rate 600 was sustained. The confirmation had a higher
+/// latency.
 pub(crate) fn saturation() -> SaturationSearch {
     let step = |rate: f64, p99: u64, confirming| {
         let mut step = SaturationStep { rate, confirming, ..SaturationStep::default() };

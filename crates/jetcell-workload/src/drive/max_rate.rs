@@ -141,7 +141,7 @@ impl MeasurementDriver<'_> {
         MeasurementDriver { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
-    /// Converts a confirmation into a step of the curve, with the latencies of the slowest repetition.
+    /// Converts a confirmation into a step of the latency curve. Its latencies are those of the slowest repetition.
     fn confirmed(&self, ask: ProbeRequest, measured: &Measurement) -> SaturationStep {
         let windows = &measured.repetitions;
         let mean = |value: fn(&Repetition) -> f64| {

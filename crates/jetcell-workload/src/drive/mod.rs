@@ -33,15 +33,15 @@ const WARM_PERCENT: u64 = 90;
 const WARM_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Minimum duration, in seconds, before a measurement can be considered settled. Cache and log activity is periodic,
-/// and one period takes some time. The model used by this crate's tests has no such period, so tests use a shorter
-/// minimum.
+/// and a shorter measurement may cover less than one period. The model used by this crate's tests has no such period,
+/// so tests use a shorter minimum.
 const MIN_SETTLED_SECONDS: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
 /// Grace period after a measurement for the load to catch up with its schedule. One slow operation delays the
 /// operations queued after it, but that alone does not mean that the rate is too high.
 const DUE_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// Interval at which the measurement updates its progress and checks for stop requests.
+/// Interval at which a measurement reports progress and checks for stop requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Condition that ends a measurement.
@@ -70,7 +70,7 @@ pub(crate) trait ConcurrentWork: Sync {
     fn is_finished(&self) -> bool;
 }
 
-/// Drives one measurement, with the parameters in its fields.
+/// Drives one measurement. The fields are its parameters.
 pub(crate) struct MeasurementDriver<'a> {
     /// The open databases.
     pub(crate) store: &'a dyn DatabaseStore,
@@ -338,7 +338,7 @@ impl MeasurementDriver<'_> {
         }
     }
 
-    /// Returns how well the load kept its rate, after a grace period for it to catch up.
+    /// Gives the load a grace period to catch up, then returns how well it kept its rate.
     pub(crate) fn open_loop_after_grace(&self, load: &DatabaseLoad<'_>) -> Option<OpenLoopBacklog> {
         let began = Instant::now();
         loop {

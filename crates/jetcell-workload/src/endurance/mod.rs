@@ -55,7 +55,7 @@ pub(crate) struct EnduranceState {
     samples: Vec<Sample>,
 }
 
-/// With `--resume`, adds the options of the interrupted stress test or database creation. Otherwise returns the
+/// Adds the options of the interrupted stress test or database creation if `--resume` is set. Otherwise returns the
 /// options unchanged.
 pub fn with_interrupted_options(options: Options, test: TestKind) -> Result<Options, StartError> {
     let first = options.dirs.first().filter(|_| options.resume == Some(true) && test == TestKind::Stress);
@@ -95,8 +95,8 @@ impl EnduranceState {
         }
     }
 
-    /// Returns the interrupted test that a run with this profile continues. Returns an error if the directory
-    /// contains a different interrupted stress test.
+    /// Finds the interrupted stress test that this profile asks to resume, if any. Returns an error if the directory
+    /// contains an interrupted test but the profile does not resume or replace it.
     pub(crate) fn find_interrupted(profile: &Profile) -> Result<Option<EnduranceState>, StartError> {
         let Some(first) = profile.dirs.first().filter(|_| profile.test == TestKind::Stress) else {
             return Ok(None);
@@ -112,8 +112,8 @@ impl EnduranceState {
         }
     }
 
-    /// Returns the options of an interrupted test, so that the user need not repeat them. Returns `None` if there is
-    /// no such test.
+    /// Returns the options of an interrupted test, which spares the user from repeating them. Returns `None` if there
+    /// is no such test.
     pub(crate) fn options(dir: &Path) -> Result<Option<Options>, StartError> {
         let Some(test) = EnduranceState::read(dir)? else { return Ok(None) };
         let output = Some(test.output.clone());
@@ -185,7 +185,7 @@ impl EnduranceState {
     }
 }
 
-/// Adds the I/O counters for each instance.
+/// Adds the I/O counters in `more` to those in `io`, instance by instance.
 fn add_io(io: &mut Vec<InstanceIo>, more: &[InstanceIo]) {
     io.resize_with(io.len().max(more.len()), InstanceIo::default);
     io.iter_mut().zip(more).for_each(|(io, more)| io.add(more));

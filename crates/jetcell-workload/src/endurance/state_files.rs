@@ -50,8 +50,8 @@ pub(crate) struct StateFiles {
     whole: Instant,
     /// `None` after an error. The next state is then stored in full.
     journal: Option<OutputFile>,
-    /// Longest measured time, in seconds, that a crash could have lost: from the time of a stored state until the
-    /// next state was durable.
+    /// Longest measured time, in seconds, that a crash could have lost. It runs from one stored state to the moment
+    /// when the next one was durable.
     longest_gap: f64,
     failure: Option<io::Error>,
 }

@@ -62,9 +62,9 @@ use crate::watch::{BackupWatch, ReplayWatch};
 /// Number of bytes by which a database file is extended.
 const EXTENSION_BYTES: u32 = 8 << 20;
 
-/// Percentage of free frames, in permille, below which the cleaner starts. It is higher than ESE's default of 1 %:
-/// the smallest caches have a thousand pages, and on fast storage the load uses up ten of them before the cleaner
-/// thread runs.
+/// Share of free frames, in permille, below which the cleaner starts. It is higher than ESE's default of 1 %: the
+/// smallest caches have a thousand pages, and on fast storage the load uses up ten free pages before the cleaner thread
+/// runs.
 const START_CLEANING_PERMILLE: u32 = 30;
 
 /// Maximum number of instances for which latency distributions have three significant digits. With more instances,
@@ -94,8 +94,8 @@ impl EseEngine {
         EseEngine::with_mounts(backend, vec![])
     }
 
-    /// Starts the I/O backend as [`EseEngine::new`] does, and mounts other file systems, which are array volumes, at
-    /// directories of the machine.
+    /// Starts the I/O backend as [`EseEngine::new`] does, and mounts array volumes at directories of the machine. Each
+    /// volume is given as a file system.
     ///
     /// # Errors
     /// Returns the same errors as [`EseEngine::new`].
@@ -114,7 +114,8 @@ impl EseEngine {
         EseEngine { array_counters: Some(read), ..self }
     }
 
-    /// Sets the descriptions of the arrays, each with its directory in the test. Results contain them.
+    /// Sets the descriptions of the arrays, each with the directory under which the test accesses it. They are included
+    /// in the results.
     #[must_use]
     pub fn with_array_storage(self, array_storage: Vec<(PathBuf, ArrayStorage)>) -> EseEngine {
         EseEngine { array_storage, ..self }
@@ -507,7 +508,7 @@ fn io_counters(snapshot: &IoSnapshot) -> InstanceIo {
     }
 }
 
-/// Returns the total transfers for the given reasons.
+/// Adds up the transfers that were issued for the given reasons.
 fn totals(snapshot: &IoSnapshot, reasons: &[IoReason], operation: IoOperation) -> IoTotals {
     let count = snapshot.total(reasons, operation);
     IoTotals {

@@ -92,7 +92,7 @@ fn read_header(database: &Path) -> Result<DatabaseHeader> {
     Ok(header.map_err(|error| EngineError::corrupt(database, error))?.0)
 }
 
-/// Writes the two copies of the header one after the other, so that one valid copy always exists.
+/// Writes the two copies of the header one after the other, so one valid copy always exists.
 fn write_header(database: &Path, header: &DatabaseHeader) -> io::Result<()> {
     let file = File::options().write(true).open(database)?;
     let page = header.encode();

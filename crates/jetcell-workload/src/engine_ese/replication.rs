@@ -49,7 +49,7 @@ struct CopyThreadState {
     /// Last generation to replay. The copy stops after replaying it.
     last: AtomicU64,
     seen: Mutex<CopyCounters>,
-    /// Time up to which the copy had all changes as of its last poll, in milliseconds since 1970 UTC; 0 if unknown.
+    /// Time up to which the copy had all changes when it last polled, in milliseconds since 1970 UTC. 0 if unknown.
     current_unix_ms: AtomicI64,
 }
 
@@ -128,7 +128,7 @@ impl InProcessCopy {
             stream_log: copy.stream_log,
             cache_bytes: copy.cache_bytes as usize,
             checkpoint_depth: copy.checkpoint_depth,
-            // Torn page protection is off, as on the active side, so that the copy performs the same writes as ESE.
+            // Torn page protection is off, as on the active side, so the copy performs the same writes as ESE.
             torn_page_protection: TornPageProtection::Off,
             events,
             ..ReplayOptions::default()

@@ -111,7 +111,7 @@ impl OpenLoadTable {
     }
 }
 
-/// Returns the error for a database that lacks a table of the load, or a column of this table.
+/// Returns the error for a database in which a load table or one of its columns is missing.
 pub(super) fn no_load_table(database: &Database, number: u32) -> Error {
     Error::NoLoadTable { database: database.path().to_path_buf(), table: table_name(number) }
 }

@@ -161,7 +161,7 @@ fn is_spindle(device: &BlockDevice, block: &Path) -> bool {
     known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
 }
 
-/// Runs the jobs in these queues that no other thread has taken.
+/// Takes jobs from these queues and runs them until the queues are empty. Other threads may share the queues.
 pub(super) fn run_jobs(lane: &[&VolumeQueue], mut verify: impl FnMut(usize)) {
     for queue in lane {
         // The lock is released before the job runs.
@@ -172,8 +172,8 @@ pub(super) fn run_jobs(lane: &[&VolumeQueue], mut verify: impl FnMut(usize)) {
     }
 }
 
-/// Assigns queues to threads. Each thread processes its queues in order. A thread has only one queue, unless memory
-/// allows only `most` concurrent checks and there are therefore fewer threads than queues.
+/// Assigns queues to threads. Each thread processes its queues in order. A thread normally has one queue. If memory
+/// allows only `most` concurrent checks, a thread may have several.
 pub(super) fn lanes(queues: &[VolumeQueue], most: u64) -> Vec<Vec<&VolumeQueue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
     let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);

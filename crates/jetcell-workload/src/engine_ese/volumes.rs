@@ -18,7 +18,7 @@ const MAX_DEDICATED_INSTANCES: usize = 1;
 const FIRST_VOLUME_THREADS: usize = 8;
 /// Number of threads for each additional volume: one for logs and one for pages.
 const ADDITIONAL_VOLUME_THREADS: usize = 2;
-/// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay the
+/// Maximum number of threads. If there are too many volumes for this number of threads, a stalled volume may delay the
 /// others.
 const MAX_THREADS: usize = 64;
 

@@ -108,7 +108,8 @@ impl FileMapError {
 }
 
 impl FileMap {
-    /// Returns the pairs of successive extents that are not contiguous both in the file and on the device.
+    /// Returns each pair of successive extents between which there is a gap or a jump, either in the file or on the
+    /// device.
     pub fn discontinuities(&self) -> impl Iterator<Item = (&FileExtent, &FileExtent)> {
         let pairs = self.extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
         pairs.filter(|(one, next)| !one.is_continued_by(next))

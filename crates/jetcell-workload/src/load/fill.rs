@@ -1,5 +1,5 @@
 //! The create phase. It loads the tables of all databases in parallel and in key order, with one thread per table.
-//! The records are those of [`fill_operation`], regardless of the thread and the time.
+//! [`fill_operation`] determines the records, so they do not depend on threads or timing.
 //!
 //! A table is loaded completely or not at all, so an interrupted creation resumes with the missing tables. If a
 //! database is then smaller than its target size, records are inserted as in the load of a test.
@@ -41,7 +41,7 @@ pub(crate) fn fill(
     let total = plan.initial_bytes();
     observer.begin_phase(RunPhase::Create, total);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Loads hardly use the page cache, so they get the other half of its memory.
+    // Bulk loads hardly use the page cache, so half of its memory is given to them.
     let largest = plan.instances.iter().map(|instance| instance.initial_bytes).max().unwrap_or(0);
     let wanted = max_concurrent_loads(largest / u64::from(plan.tables.max(1)), processors);
     let (workers, load_bytes) = memory_shares(plan.cache_bytes / 2, wanted);
@@ -78,7 +78,7 @@ fn max_concurrent_loads(table_bytes: u64, processors: usize) -> usize {
     if table_bytes <= SMALL_TABLE_BYTES { 2 * processors } else { processors }
 }
 
-/// Returns the number of loads that share this memory, at most `wanted`, and the memory of each load in bytes.
+/// Divides memory among at most `wanted` loads. Returns the number of loads and the memory of each in bytes.
 fn memory_shares(memory: u64, wanted: usize) -> (usize, usize) {
     let most = usize::try_from(memory / LOAD_MEMORY_RANGE.start()).unwrap_or(usize::MAX).max(1);
     let workers = wanted.min(most);

@@ -29,7 +29,7 @@ impl LoadOperationKind {
         LoadOperationKind::Read,
     ];
 
-    /// Returns the name of the kind in results.
+    /// Returns the name under which results list the kind.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             LoadOperationKind::Insert => "insert",
@@ -129,9 +129,9 @@ impl OperationGenerator {
         }
     }
 
-    /// Returns the same operation at another position, for an operation that found no record. The result depends only
-    /// on the operation and does not change the sequence. Attempts from 1 to the number of tables reach every table
-    /// once.
+    /// Returns the operation with another table and position, for a retry after it found no record. The result depends
+    /// only on the operation and does not change the sequence. Attempts from 1 to the number of tables reach every
+    /// table once.
     pub(crate) fn redraw(&self, operation: &LoadOperation, attempt: u32) -> LoadOperation {
         let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
         random.set_stream(u64::from(attempt));

@@ -16,7 +16,7 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Constant that is combined with the state before the multiplication, as in wyrand.
 const MULTIPLIER_MASK: u64 = 0x8BB8_4B93_962E_ACC9;
 
-/// Number of words that are set at a time.
+/// Number of words that are written at a time.
 const WORDS_PER_GROUP: usize = 8;
 /// Number of words in a block.
 const WORDS_PER_BLOCK: usize = 256;
@@ -36,7 +36,7 @@ impl RandomStreamKey {
         RandomStreamKey(GOLDEN).extended(word)
     }
 
-    /// Returns the key that is extended by another word.
+    /// Returns this key extended by another word.
     pub(crate) const fn extended(self, word: u64) -> RandomStreamKey {
         RandomStreamKey(mix(self.0 ^ word.wrapping_mul(GOLDEN)))
     }
@@ -128,7 +128,7 @@ mod tests {
         bytes
     }
 
-    /// Compares the numbers with another implementation of wyrand that has this increment.
+    /// Compares the numbers with those of another wyrand implementation, which uses this increment.
     #[test]
     fn numbers_match_wyrand() {
         let mut other = fastrand::Rng::with_seed(1_234_567);

@@ -1,6 +1,5 @@
-//! Assigns databases to threads. Databases get batches in turn, and each volume has at most its share of the threads
-//! at a time. Threads that wait for a slow volume therefore do not reduce the threads of other volumes. The
-//! measurement of the other volumes shows their own speed.
+//! Assigns databases to threads. Databases get batches in turn, and each volume has at most its share of the threads at
+//! a time. A slow volume therefore does not take threads away from the other volumes, which run at their own speed.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

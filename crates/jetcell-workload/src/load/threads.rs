@@ -119,7 +119,7 @@ impl<'a> DatabaseLoad<'a> {
         sum
     }
 
-    /// Returns and resets the work since the last call.
+    /// Returns the work done since the last call and resets the tallies.
     pub(crate) fn take_tally(&self) -> LoadTally {
         let mut sum = LoadTally::default();
         for tally in &self.tallies {

@@ -27,7 +27,7 @@ pub enum MaintenanceError {
     /// The files contain no database of the log stream.
     #[error("found no database matching these logs")]
     NoDatabase,
-    /// The path of a copy is not the only path.
+    /// The directory of a copy was specified together with other paths.
     #[error("{} is a copy", .0.display())]
     OnlyOneCopy(PathBuf),
     /// A copy can only be scanned.
@@ -36,21 +36,21 @@ pub enum MaintenanceError {
     /// A maintenance window was specified for a copy.
     #[error("{}: a copy is scanned immediately", .0.display())]
     CopyWindow(PathBuf),
-    /// A maintenance window was specified, but no task that works in it.
+    /// A maintenance window was specified, but none of the requested tasks uses one.
     #[error("--maintenance-window applies only to scan, zero, defrag and layout")]
     UnusedWindow,
 }
 
-/// Reason why not all tasks were run on a database.
+/// Reason why some tasks were not run on a database.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DatabaseFailure {
     /// The database cannot be attached, so no task was run.
     #[error(transparent)]
     Unattached(Error),
-    /// A task cannot be started, or failed. A repetition of the request resumes the work.
+    /// A task failed or could not be started. Repeating the request resumes the work.
     #[error(transparent)]
     Task(#[from] Error),
-    /// A background task failed with this message. A repetition of the request resumes the work.
+    /// A background task failed with this message. Repeating the request resumes the work.
     #[error("{0}")]
     Background(String),
 }

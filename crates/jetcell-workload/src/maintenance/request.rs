@@ -25,7 +25,7 @@ pub struct MaintenanceRequest {
     pub trim: bool,
     /// Window to which scans and defragmentations are limited.
     pub window: Option<MaintenanceWindow>,
-    /// Whether databases on one disk do not wait for each other.
+    /// Whether databases on the same disk are maintained concurrently instead of taking turns.
     pub parallel: bool,
     /// Profile that selects the event numbers.
     pub event_profile: EventProfile,
@@ -34,11 +34,11 @@ pub struct MaintenanceRequest {
 /// Progress of maintenance.
 #[derive(Clone, Copy, Debug)]
 pub enum MaintenanceProgress<'p> {
-    /// Description of what is done on a database.
+    /// Description of the current work on a database.
     Database(&'p str),
     /// Progress of the scan of a copy, and the last page of the database.
     Copy(&'p ScannedDatabase, u32),
-    /// No further task is run on a database.
+    /// A failure occurred on a database, so no further tasks run on it.
     Failed(&'p DatabaseFailure),
 }
 
@@ -47,7 +47,8 @@ pub enum MaintenanceProgress<'p> {
 pub enum MaintenanceReport {
     /// Scan of the copy in this directory.
     Copy(PathBuf, CopyScanProgress),
-    /// Results of the databases of all instances, and the first error of opening or closing an instance.
+    /// Results for the databases of all instances, and the first error that occurred while opening or closing an
+    /// instance.
     Instance(Vec<DatabaseMaintenanceResult>, Result<(), MaintenanceError>),
 }
 
@@ -67,11 +68,12 @@ pub struct DatabaseMaintenanceResult {
     pub shrink: Option<ShrinkReport>,
     /// Space inside the file that was returned.
     pub trim: Option<TrimReport>,
-    /// Whether the instance of the database was not opened, because the run was stopped before or opening it failed.
+    /// True if the database's instance was not opened, either because the run was stopped first or because opening it
+    /// failed.
     pub is_unopened: bool,
     /// Whether all requested tasks are complete.
     pub is_complete: bool,
-    /// Reason why not all tasks were run.
+    /// Reason why some tasks were not run.
     pub failure: Option<DatabaseFailure>,
 }
 

@@ -44,7 +44,7 @@ impl MaintenanceRequest {
     /// streams of several instances are maintained one after the other.
     ///
     /// # Errors
-    /// The request does not fit the files, an instance is in use, or none can be recovered.
+    /// The request cannot be applied to the files, an instance is in use, or none can be recovered.
     pub fn run(
         &self,
         vfs: &Arc<dyn Vfs>,

@@ -142,7 +142,7 @@ impl MaintenanceRun<'_> {
         attached.chain(unattached).collect()
     }
 
-    /// Returns the result for a database, which is `None` if it could not be attached.
+    /// Returns the result for a database. `database` is `None` if it could not be attached.
     fn result(
         &self,
         path: &Path,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Array counters since the arrays were started, and the arrays' state. The values are sums over all arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounters {
-    /// Number of writes of the test.
+    /// Number of writes that the test issued.
     pub host_writes: u64,
-    /// Number of blocks in the writes of the test.
+    /// Number of blocks that the test wrote.
     pub host_blocks: u64,
     /// Number of read commands sent to members.
     pub member_reads: u64,
@@ -20,7 +20,7 @@ pub struct ArrayCounters {
     pub zones_done: u64,
     /// Total number of zones of the running rebuilds.
     pub zones: u64,
-    /// Number of slots without a member that has all blocks of the slot.
+    /// Number of slots that have no complete member, one that stores all of the slot's blocks.
     pub missing: u64,
 }
 
@@ -29,13 +29,14 @@ pub struct ArrayCounters {
 pub struct ArraySample {
     /// End of the interval, in seconds since the start of the measurement.
     pub at_seconds: f64,
-    /// Writes of the test per second.
+    /// Writes issued by the test per second.
     pub host_writes_per_second: f64,
     /// Read commands to members per second.
     pub member_reads_per_second: f64,
     /// Write commands to members per second.
     pub member_writes_per_second: f64,
-    /// Write commands to members per write of the test, or `None` if the test wrote nothing in the interval.
+    /// Write commands to members for each write issued by the test, or `None` if the test wrote nothing in the
+    /// interval.
     pub member_writes_per_host_write: Option<f64>,
     /// Blocks written to members per block written by the test, or `None` if the test wrote nothing in the interval.
     pub member_blocks_per_host_block: Option<f64>,

@@ -24,7 +24,7 @@ impl BetterDirection {
 
     /// Converts a change to a number that is positive for an improvement.
     pub fn signed_change(self, change: f64) -> f64 {
-        // The addition of zero removes the sign of a negative zero.
+        // Adding zero removes the sign of a negative zero.
         if self == BetterDirection::Lower { 0.0 - change } else { change + 0.0 }
     }
 }

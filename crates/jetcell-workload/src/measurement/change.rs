@@ -24,9 +24,10 @@ impl Change {
         Change { percent, half_width, significant }
     }
 
-    /// Returns the change from `base` to `other` if their repetitions alternated. Each repetition is compared with
-    /// that of the same turn, so a slow drift in the machine's speed affects both and cancels out. A turn in which
-    /// one of them has no figure is ignored. Returns `None` without pairs, or if the mean of `base` is not positive.
+    /// Returns the change from `base` to `other` if their repetitions alternated. Each repetition is compared with the
+    /// one in the same turn, so a slow drift in the machine's speed affects both and cancels out. A turn in which one
+    /// of them has no figure is ignored. Returns `None` if there are no pairs, or if the mean of `base` is not
+    /// positive.
     pub fn paired<F: Copy + Into<Option<f64>>>(base: &[F], other: &[F]) -> Option<Change> {
         let pair = |(base, other): (&F, &F)| (*base).into().zip((*other).into());
         let pairs: Vec<(f64, f64)> = base.iter().zip(other).filter_map(pair).collect();
@@ -39,8 +40,9 @@ impl Change {
         Some(Change::new(percent, ConfidenceInterval::from_values(&changes).map(|found| found.half_width)))
     }
 
-    /// Returns the change from `base` to `other` if they were measured independently, by Welch's t test. Returns
-    /// `None` if one of them has fewer than two repetitions or the mean of `base` is not positive.
+    /// Returns the change from `base` to `other`, computed by Welch's t test. The two must have been measured
+    /// independently. Returns `None` if one of them has fewer than two repetitions or the mean of `base` is not
+    /// positive.
     pub fn independent(base: RepeatedFigure, other: RepeatedFigure) -> Option<Change> {
         let (of_base, of_other) = (base.squared_error()?, other.squared_error()?);
         let mean = Some(base.interval.mean).filter(|mean| mean.is_finite() && *mean > 0.0)?;
@@ -67,7 +69,7 @@ impl Change {
     }
 }
 
-/// Mean of a figure over repetitions that were measured independently of those of another figure.
+/// Mean of a figure over its repetitions, for comparison with a figure that was measured independently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RepeatedFigure {
     /// Confidence interval of the mean.
@@ -85,7 +87,7 @@ impl RepeatedFigure {
 }
 
 /// Returns the index of the target that is significantly better than every other target, if there is one. The
-/// repetitions on the targets alternated.
+/// repetitions must have alternated between the targets.
 pub fn winner<F: Copy + Into<Option<f64>>>(better: BetterDirection, figures: &[Vec<F>]) -> Option<usize> {
     let beats =
         |one: &[F], other: &[F]| Change::paired(other, one).is_some_and(|change| change.is_better(better));

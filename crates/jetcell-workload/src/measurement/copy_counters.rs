@@ -34,7 +34,7 @@ pub struct CopyCounters {
 }
 
 impl CopyCounters {
-    /// Returns the number of closed generations that were not replayed.
+    /// Returns the number of closed generations that the copy has not replayed.
     pub fn generations_behind(&self) -> u32 {
         self.copy_queue.saturating_add(self.replay_queue)
     }

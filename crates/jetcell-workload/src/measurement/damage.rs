@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Maximum number of damaged pages that are distinguished. Further reports are counted one by one.
+/// Maximum number of damaged pages to remember. Once it is reached, every report counts, even for a page reported
+/// before.
 const MAX_PAGES: usize = 10_000;
 
 /// Number of findings of one kind, with a description of the first one.
@@ -82,8 +83,8 @@ impl PageDamageCounts {
 }
 
 impl StorageFailure {
-    /// Returns the failure that caused an error, or `None` if the storage is not the cause. A full volume and a
-    /// limit are not failures of the storage.
+    /// Returns the failure that caused an error, or `None` if the storage is not the cause. A full volume or an
+    /// exceeded limit is not a storage failure.
     pub(crate) fn from_error(error: &Error) -> Option<StorageFailure> {
         use ese_engine::Error::{Corrupt, Io, Log, PageTime, ReadOnly};
         let Error::Engine(error) = error else { return None };
@@ -112,7 +113,7 @@ pub(crate) struct DamageTally(Arc<Mutex<CountedDamage>>);
 #[derive(Default)]
 struct CountedDamage {
     counts: PageDamageCounts,
-    /// Pages that were counted. A damaged page is reported by every read.
+    /// Pages that have been counted. Every read of a damaged page reports it again.
     pages: BTreeSet<(PathBuf, u32)>,
 }
 
@@ -149,7 +150,7 @@ fn describe_flaw(fault: &PageDamageKind) -> String {
     }
 }
 
-/// Passes events to a sink, after the damage that they report was counted.
+/// Counts the damage that events report, then passes the events on to a sink.
 pub(crate) struct CountingSink<S> {
     pub(crate) tally: DamageTally,
     pub(crate) sink: S,

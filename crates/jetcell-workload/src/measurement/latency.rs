@@ -28,7 +28,7 @@ const MAX_OPERATIONS: u64 = 1 << 50;
 pub struct LatencyHistogram(Option<Box<Histogram<u64>>>);
 
 impl fmt::Debug for LatencyHistogram {
-    /// Formats the stored text form, because most buckets are empty.
+    /// Formats the stored text form, which omits the many empty buckets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from(self.clone()))
     }

@@ -1,7 +1,7 @@
 //! The limiting factor of a run, derived from measured evidence.
 //!
-//! The first rule that applies determines the result. The evidence for all rules is reported, so that readers can
-//! check the result.
+//! The first rule that applies determines the result. The evidence for all rules is reported, so the result can be
+//! checked.
 
 use serde::{Deserialize, Serialize};
 

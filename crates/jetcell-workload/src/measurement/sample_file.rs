@@ -44,7 +44,7 @@ impl SampleFile {
         Ok(SampleFile { file, synced: false })
     }
 
-    /// Syncs the file after each sample, so that samples survive a machine crash.
+    /// Syncs the file after each sample. The samples then survive a machine crash.
     #[must_use]
     pub fn with_sync(self) -> SampleFile {
         SampleFile { synced: true, ..self }
@@ -60,7 +60,7 @@ impl SampleFile {
         Ok(SampleFile { file: BufWriter::new(file), synced: false })
     }
 
-    /// Discards all samples, so that another measurement can replace them.
+    /// Discards all samples. Another measurement can then replace them.
     pub fn clear(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_mut().set_len(0)?;

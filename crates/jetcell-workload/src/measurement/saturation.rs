@@ -9,7 +9,7 @@ use crate::measurement::repetition::Repetition;
 use crate::profile::Thresholds;
 use crate::verdict::{RuleKind, VerdictRule};
 
-/// Number of times in a row that the confirmed rate must meet all limits.
+/// Number of consecutive measurements in which the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
 /// Minimum rate in a search, in operations per second.

@@ -14,7 +14,7 @@ use crate::measurement::sample::{InstanceSample, Sample};
 
 /// Minimum number of blocks needed to compute a trend.
 const MIN_BLOCKS: usize = 12;
-/// Maximum number of blocks. Samples are averaged so that this number is not exceeded.
+/// Maximum number of blocks. In a long run, each block averages more samples to stay within this number.
 const MAX_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
@@ -79,7 +79,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
     FIGURES.iter().filter_map(fit_trend).collect()
 }
 
-/// Figure of the samples in a block that has a trend.
+/// How a figure with a trend is computed from the samples in a block.
 enum TrendFigure {
     /// Mean of a rate per second.
     Rate(fn(&Sample) -> f64),
@@ -97,7 +97,7 @@ const FIGURES: [(&str, TrendFigure); 5] = [
 ];
 
 impl Trend {
-    /// Returns the unit of the figure. A stored trend is identified by its title.
+    /// Returns the unit of the figure, which is looked up by its title. A stored trend contains only the title.
     pub fn unit(&self) -> Unit {
         match FIGURES.iter().find(|(title, _)| *title == self.figure) {
             Some((_, TrendFigure::Rate(_))) => Unit::PerSecond,

@@ -1,6 +1,6 @@
 //! Records an unfinished database creation. The request is stored in a small file in the first database's directory.
-//! The file exists from before the first byte is written until all databases are filled and closed. `--resume` uses
-//! it to continue the creation. Other runs are refused, so that they cannot use incomplete databases.
+//! The file exists from before the first byte is written until all databases are filled and closed. `--resume` uses it
+//! to continue the creation. Other runs are refused, because they must not use incomplete databases.
 //!
 //! Records are a function of seed, place and key (see [`crate::load`]). A resumed creation therefore adds the same
 //! records as an uninterrupted one would.
@@ -74,7 +74,7 @@ impl DatabaseCreation {
         (done * 100 / wanted.max(1)) as u64
     }
 
-    /// Returns the error for any other use of the directory.
+    /// Returns the error for a run that would use the directory without resuming the creation.
     pub(crate) fn start_error(&self, files: &dyn Vfs, dir: &Path) -> StartError {
         StartError::InterruptedCreation { dir: dir.into(), percent: self.percent(files) }
     }
@@ -120,7 +120,7 @@ impl DatabaseCreation {
         Ok(())
     }
 
-    /// Returns the options that the user need not repeat.
+    /// Returns the options of the interrupted creation, which the user need not repeat.
     fn options(&self) -> Options {
         let Options { dirs, log_dirs, databases, size, growth_percent, page_size, records, seed, .. } =
             self.profile.to_options();
@@ -151,7 +151,8 @@ fn same_directories(now: &[PathBuf], then: &[PathBuf]) -> bool {
     now.iter().map(place).eq(then.iter().map(place))
 }
 
-/// With `--resume`, fills in missing options from the interrupted creation. Otherwise returns the options unchanged.
+/// Fills in missing options from the interrupted creation if `--resume` is set. Otherwise returns the options
+/// unchanged.
 pub fn with_interrupted_options(options: Options) -> Result<Options, StartError> {
     let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
         return Ok(options);
@@ -162,8 +163,8 @@ pub fn with_interrupted_options(options: Options) -> Result<Options, StartError>
     }
 }
 
-/// Returns the state of an interrupted creation that a run with this profile would continue, if any. Returns an error if the profile
-/// cannot continue it.
+/// Finds the interrupted creation that this profile asks to resume, if any. Returns an error if a creation was
+/// interrupted but the profile does not resume or replace it, or if there is nothing to resume.
 pub(crate) fn find_interrupted(
     profile: &Profile,
     files: &dyn Vfs,

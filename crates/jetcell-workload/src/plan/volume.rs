@@ -107,8 +107,8 @@ fn space_at(engine: &dyn StorageEngine, path: &Path) -> Result<PathVolume, Start
     })
 }
 
-/// Sets the size of every database. If the size is a share of a volume, all databases on the volume divide this share
-/// among them, including their space for growth.
+/// Sets the size of every database. If the size is a share of a volume, all databases on the volume get equal parts of
+/// this share. The share also covers their space for growth.
 pub(crate) fn size_databases(
     profile: &Profile,
     engine: &dyn StorageEngine,

@@ -8,7 +8,7 @@ use super::options::Options;
 const ALWAYS: [&str; 3] = ["dir", "duration", "seed"];
 
 impl Profile {
-    /// Returns the quoted `jetcell test` command for a POSIX shell that repeats this run, including the seed.
+    /// Returns the `jetcell test` command that repeats this run, including the seed. It is quoted for a POSIX shell.
     pub fn to_command_line(&self) -> String {
         let base = Options { dirs: self.dirs.clone(), duration: Some(self.duration), ..Options::default() };
         let defaults = base.resolve_for(self.test).map(|profile| profile.to_options()).unwrap_or_default();

@@ -61,8 +61,8 @@ impl MailboxRequirement {
         self.count as f64 * self.iops_each
     }
 
-    /// Returns the size of each of `databases` databases, chosen so that they hold all mailboxes after growing by
-    /// `growth_percent`.
+    /// Returns the size of each database, given the number of databases. After growing by `growth_percent`, they hold
+    /// all mailboxes.
     pub(super) fn database_size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
         let total =
             u128::from(self.count) * u128::from(self.quota.0) * 100 / u128::from(100 + growth_percent);

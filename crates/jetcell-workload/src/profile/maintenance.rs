@@ -70,7 +70,7 @@ impl MaintenanceSettings {
     /// the scan, then defragmentation, then layout.
     ///
     /// # Errors
-    /// [`ese_engine::Error::Usage`] if the window is too short.
+    /// Returns [`ese_engine::Error::Usage`] if the window is too short.
     pub fn windows(&self, of_disk: (u32, u32)) -> ese_engine::Result<TaskWindows> {
         let [scan, defrag, layout] = [self.tasks.scan, self.tasks.defrag, self.tasks.layout].map(u32::from);
         let tasks = scan + defrag + layout;

@@ -1,9 +1,9 @@
 //! The profile of a run: all settings that determine what the run does. The same profile and seed produce the same
 //! load.
 //!
-//! A profile is created in two steps, so that an omitted option can be distinguished from one that was set to its
-//! default. [`Options`] come from the command line and from a configuration file. [`Options::resolve`] fills in the
-//! defaults and validates the result. Unless a comment explains otherwise, the defaults are those of Jetstress 2013.
+//! A profile is created in two steps, which distinguishes an omitted option from one that was set to its default.
+//! [`Options`] come from the command line and from a configuration file. [`Options::resolve`] fills in the defaults and
+//! validates the result. Unless a comment explains otherwise, the defaults are those of Jetstress 2013.
 
 mod command_line;
 mod configuration;

@@ -99,8 +99,7 @@ impl OptionValue for String {
 impl OptionValue for PathBuf {
     const KIND: OptionKind = OptionKind::Path;
 
-    // Paths are checked for valid UTF-8 later, when the options are resolved, so that the message can include the
-    // path.
+    // Paths are checked for valid UTF-8 later, when the options are resolved. The message can then include the path.
     fn read(text: &OsStr) -> Result<PathBuf, ParseError> {
         Ok(PathBuf::from(text))
     }

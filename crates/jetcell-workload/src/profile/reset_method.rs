@@ -14,7 +14,7 @@ pub enum ResetMethod {
     /// Preserved and restored files share blocks. This is fast, but the first write to each block is slower. The file
     /// system must support shared blocks.
     Snapshot,
-    /// Files are copied byte by byte, so that their physical location on the device also stays the same.
+    /// Files are copied byte by byte, so their physical location on the device also stays the same.
     Copy,
 }
 

@@ -168,7 +168,7 @@ const MAX_OPERATION_MS: f64 = 1000.0;
 /// Duration of a stress test, as required for an ESRP paper.
 const STRESS_DURATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Interval between samples, both for a replay, as in Jetstress, and for a backup.
+/// Interval between samples of a replay, as in Jetstress. Samples of a backup have the same interval.
 const REPLAY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns the default sample interval: 15 s, as in Jetstress, or less for short runs, which then have about 60

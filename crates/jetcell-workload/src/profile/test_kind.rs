@@ -69,8 +69,8 @@ impl TestKind {
         }
     }
 
-    /// Returns true if the verdict applies the latency limits and the target. Like Jetstress, it does not do so for
-    /// the other tests.
+    /// Returns true if the verdict on the test applies the latency limits and the target. As in Jetstress, verdicts on
+    /// other tests ignore both.
     pub const fn judges_speed(self) -> bool {
         matches!(self, Performance | Stress)
     }

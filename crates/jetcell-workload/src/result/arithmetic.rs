@@ -1,8 +1,8 @@
-//! Figures for a report. Where Jetstress defines a figure, its definition is used.
+//! Figures for a report. A figure that Jetstress also reports is computed by Jetstress's definition.
 //!
 //! Achieved I/O is the sum of the load's database reads and writes on all instances. It excludes log I/O, background
-//! maintenance and log replication. A mean is computed by dividing the total once. Jetstress instead averages over
-//! samples, which lets samples without I/O lower the mean.
+//! maintenance and log replication. A mean is computed by dividing the total once. Jetstress averages over samples
+//! instead, and samples without I/O lower its means.
 
 use crate::measurement::{InstanceSample, IoRates, Sample};
 use crate::result::RunResult;

@@ -22,7 +22,7 @@ pub struct BackupTestResult {
     pub databases: Vec<DatabaseBackup>,
     /// Progress over time.
     pub samples: Vec<BackupSample>,
-    /// Slowdown of the backup and of the load by each other, if a load ran during the backup.
+    /// How much the backup and the load slowed each other down, if a load ran during the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<BackupCost>,
 }

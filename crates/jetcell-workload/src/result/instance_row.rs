@@ -1,4 +1,4 @@
-//! One instance, as in Jetstress's tables.
+//! Figures of one instance, as shown in Jetstress's tables.
 
 use std::path::PathBuf;
 
@@ -123,7 +123,7 @@ impl InstanceRow {
         ]
     }
 
-    /// Returns the row with these rates.
+    /// Returns the row with its rates, sizes and latencies set to these values.
     #[must_use]
     pub fn with_rates(
         mut self,

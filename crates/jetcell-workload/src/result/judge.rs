@@ -286,7 +286,7 @@ fn explain(rule: &VerdictRule) -> String {
     format!("{name}: {} where {bound} {} is {verb}{note}", round(*measured), round(*limit))
 }
 
-/// Rounds to three decimals, as in the tables, so that numbers are printed without trailing zeros.
+/// Rounds to three decimals, as in the tables. Numbers are then printed without trailing zeros.
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

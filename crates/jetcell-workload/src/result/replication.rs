@@ -234,20 +234,20 @@ impl MissingLogAmount {
 }
 
 impl ReplicationTestResult {
-    /// Returns true if there are copies that keep the instance, or that discard it.
+    /// Returns true if there are copies with this setting of [`ReplicatedCopy::keep_instance`].
     pub fn has_copies(&self, keep_instance: bool) -> bool {
         self.copies.iter().any(|copy| copy.keep_instance == keep_instance)
     }
 
-    /// Returns the ratio of a figure for the copies of one kind to the same figure for the active side. The copies'
-    /// figure is for one copy of every database, averaged over the copies. Returns `None` if there are no such copies
-    /// or if the active side's figure is zero.
+    /// Returns the ratio of a figure for the copies selected by `keep_instance` to the same figure for the active side.
+    /// The copies' figure is computed by [`ReplicationTestResult::per_copy`]. Returns `None` if there are no such
+    /// copies or if the active side's figure is zero.
     pub fn ratio(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let active = Some(figure(&part.active)).filter(|active| *active > 0)? as f64;
         Some(self.per_copy(part, keep_instance, figure)? / active)
     }
 
-    /// Returns a figure for one copy of every database, averaged over the copies of one kind.
+    /// Returns a figure for one copy of every database, averaged over the copies selected by `keep_instance`.
     pub fn per_copy(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let kind: Vec<_> = self.copies.iter().map(|copy| copy.keep_instance == keep_instance).collect();
         let of_kind = part.copies.iter().zip(&kind).filter(|(_, of_kind)| **of_kind);
@@ -256,16 +256,16 @@ impl ReplicationTestResult {
         (count > 0).then(|| sum as f64 * self.databases() as f64 / count as f64)
     }
 
-    /// Returns the amount of log that the copies of one kind had not received: the average and the maximum over these
-    /// copies.
+    /// Returns the amount of log that the copies selected by `keep_instance` had not received: the average and the
+    /// maximum over these copies.
     pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLogAmount> {
         let of_kind = part.missing_log.iter().zip(&self.copies);
         let of_kind = of_kind.filter(|(_, copy)| copy.keep_instance == keep_instance);
         MissingLogAmount::combine(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
     }
 
-    /// Returns the share of a part's log that copies of one kind received while it was being written, averaged over
-    /// the copies.
+    /// Returns the share of a part's log that copies received while it was being written. The share is averaged over
+    /// the copies selected by `keep_instance`.
     pub fn streamed_share(&self, part: &ReplicationPart, keep_instance: bool) -> Option<f64> {
         let written = part.generations * self.log_bytes / self.databases() as u64;
         let streamed = self.missing_log(part, keep_instance)?.streamed_bytes;

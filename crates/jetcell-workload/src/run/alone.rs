@@ -1,6 +1,6 @@
-//! Measures the load alone before it runs concurrently with the loads of other hosts. The databases are opened for
-//! this measurement and closed afterwards, so that no activity, such as background maintenance, continues while the
-//! next host measures.
+//! Measures the load alone before it runs concurrently with the loads of other hosts. The databases are opened for this
+//! measurement and closed afterwards, so no background maintenance or other activity continues while the next host
+//! measures.
 
 use std::time::Duration;
 

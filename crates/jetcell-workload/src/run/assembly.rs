@@ -71,7 +71,7 @@ pub(crate) struct ResultInputs {
 }
 
 impl ResultInputs {
-    /// Collects the evidence for a run that starts now.
+    /// Collects the inputs for the result of a run, including evidence about the machine and its storage.
     pub(crate) fn new(
         profile: &Profile,
         plan: &RunPlan,

@@ -18,7 +18,7 @@ pub(crate) struct WriteInterval {
     pub(crate) idle: u32,
 }
 
-/// A job that writes the file from its own copies of the inputs.
+/// A job that writes a file. It owns copies of all data that it needs.
 pub(crate) type WriteJob = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// Runs write jobs on a background thread, with at most one job pending.
@@ -87,7 +87,7 @@ impl BackgroundWriter {
 }
 
 impl Drop for BackgroundWriter {
-    /// Stops the thread, so that no two writers of the same file run concurrently.
+    /// Stops the thread, because no two writers of the same file may run concurrently.
     fn drop(&mut self) {
         let _ = self.stop();
     }

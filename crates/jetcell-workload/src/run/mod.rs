@@ -287,7 +287,7 @@ impl TestRun<'_> {
         Ok(())
     }
 
-    /// Runs work that reports its progress, as a phase.
+    /// Runs `work` as a phase. The phase begins when `work` first reports its progress.
     fn run_phase<R>(
         &self,
         phase: RunPhase,

@@ -50,7 +50,7 @@ struct PassiveCopyMonitor<'a> {
     over: AtomicBool,
 }
 
-/// Observations made by the watching thread.
+/// Observations made by the monitoring thread.
 #[derive(Default)]
 struct CopyObservations {
     samples: Vec<ReplicationSample>,
@@ -123,7 +123,7 @@ impl PassiveCopyMonitor<'_> {
 
     fn record_sample(&self) -> ReplicationSample {
         self.observe_missing_log();
-        // The lock is held while both sides are read, so that samples are in chronological order.
+        // The lock is held while both sides are read, which keeps the samples in chronological order.
         let mut seen = self.observations();
         let (mut sample, counters) = self.observe();
         for (copy, looks) in sample.copies.iter_mut().zip(std::mem::take(&mut seen.missing)) {

@@ -65,7 +65,7 @@ impl FakeDrive {
         FakeDrive { fails_after: transfers, ..self }
     }
 
-    /// Stalls all transfers after the first `transfers`, so that they never complete.
+    /// Makes all transfers after the first `transfers` stall. They never complete.
     pub(crate) fn stalling_after(self, transfers: u64) -> FakeDrive {
         FakeDrive { stalls_after: transfers, ..self }
     }
