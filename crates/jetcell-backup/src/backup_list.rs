@@ -155,9 +155,9 @@ impl BackupList {
 
     /// Returns the backup that a new backup of the given kind continues: the newest matching backup that is next to
     /// the new backup's directory `to`. `files` are the files of one log stream.
+    ///
     /// # Errors
     /// Returns an error if the files or the directory with the backups cannot be read.
-    /// The files or the directory with the backups cannot be read.
     pub fn find_base(
         vfs: &Arc<dyn Vfs>,
         kind: BackupType,
