@@ -42,7 +42,7 @@ pub struct RemoteOptions {
     pub retry: Duration,
     /// Maximum number of file bytes received per second.
     pub rate: Option<u64>,
-    /// Ends the pauses that the rate requires.
+    /// Cuts short the pauses that enforce the rate limit.
     pub cancellation: Cancellation,
     /// Whether threads keep the connection alive and run transfers in the background. Without threads, runs are
     /// deterministic.

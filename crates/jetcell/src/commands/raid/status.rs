@@ -58,7 +58,7 @@ struct StatusSnapshot {
     directory: ArrayDirectory,
     examination: ArrayExamination,
     in_use: bool,
-    /// Files on the array that have lost bytes, with their lost bytes.
+    /// Files on the array that have lost bytes, each with a range of lost bytes.
     lost_files: Vec<(PathBuf, Range<u64>)>,
     at: Instant,
 }
