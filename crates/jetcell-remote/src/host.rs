@@ -144,8 +144,8 @@ impl RemoteHost {
             .unwrap_or_else(|| ServerWelcome { allows_handover: false, host: String::new() }))
     }
 
-    /// Sends a request and receives its reply. `epoch` is the connection that the request requires, if any. Also
-    /// returns the connection that was used.
+    /// Sends a request and receives its reply. `epoch` is the number of the connection that the request requires, if
+    /// any. Also returns the number of the connection that was used.
     pub fn call(
         self: &Arc<RemoteHost>,
         request: &RemoteRequest,

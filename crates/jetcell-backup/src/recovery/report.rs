@@ -42,7 +42,7 @@ pub struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    /// Returns true if there is no database after the recovery. Always false for a dry run.
+    /// Returns true if no database exists after the recovery. Always false for a dry run.
     pub fn has_no_database(&self) -> bool {
         !self.dry_run && self.databases.is_empty()
     }

@@ -205,7 +205,7 @@ impl ServerSession {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
             let what = format!("the server does not have a directory `{name}`; it has {}", known.join(", "));
-            // `NotFound` would wrongly tell the client that a file does not exist.
+            // An error of kind `NotFound` would wrongly tell the client that a file does not exist.
             io::Error::other(what)
         })
     }
@@ -489,7 +489,7 @@ impl ServerSession {
             return Err(refused_error("the client has too many locks"));
         }
         let mut path = self.path(&place)?;
-        // Other locks would block the processes that follow, scan or back up a copy on this host.
+        // Locks on other files would block the processes that follow, scan or back up a copy on this host.
         if !matches!(
             RemoteFileKind::from_path(&place.file),
             Some(RemoteFileKind::LogLock | RemoteFileKind::Other)

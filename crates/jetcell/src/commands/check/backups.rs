@@ -37,7 +37,7 @@ pub struct CheckedSets {
 
 impl CheckedSets {
     /// Reads the lists of sets among `files`. `backups` are the directories of `files` that contain a backup. An
-    /// unreadable list is ignored if there is no backup below its directory, because it belongs to a different program.
+    /// unreadable list is ignored if no backup is below its directory, because it then belongs to a different program.
     pub fn read(files: &[PathBuf], backups: &[PathBuf]) -> CommandResult<CheckedSets> {
         let (vfs, mut read) = (vfs()?, CheckedSets { sets: Vec::new(), unreadable: Vec::new() });
         let lists = files.iter().filter(|file| file.ends_with(SET_LIST));
