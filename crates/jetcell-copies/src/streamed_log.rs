@@ -40,7 +40,7 @@ pub(crate) struct StreamedLog {
 }
 
 impl StreamedLog {
-    /// Starts to receive the log that follows the closed logs, if it continues them. At first, only its header is stored.
+    /// Starts to receive the log that follows the closed logs, if it continues them. Only the header is stored at first.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
