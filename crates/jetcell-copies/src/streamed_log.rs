@@ -40,7 +40,7 @@ pub(crate) struct StreamedLog {
 }
 
 impl StreamedLog {
-    /// Starts to receive the log that follows the closed logs, if it continues them. Only the header is stored at first.
+    /// Begins receiving the log that follows the closed logs, if it continues them. Only its header is stored at first.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
