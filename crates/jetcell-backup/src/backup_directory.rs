@@ -37,13 +37,13 @@ pub struct PartialBackup {
     /// The first log generation that the copied pages need.
     pub first_generation: u32,
     pub began_unix_ms: i64,
-    /// Databases of the backup, at most 1024.
+    /// Progress of each database, at most 1024 entries.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<PartialDatabaseCopy>,
 }
 
 impl PartialBackup {
-    /// Parses the file. Returns `None` if the state is invalid, or if the file was written by a later version.
+    /// Parses the state file. Returns `None` if its content is invalid or was written by a later version.
     fn from_text(text: &str, now_unix_ms: i64) -> Option<PartialBackup> {
         let mut partial: PartialBackup = serde_json::from_str(text).ok()?;
         partial.began_unix_ms = partial.began_unix_ms.min(now_unix_ms).max(0);
@@ -68,7 +68,7 @@ pub struct PartialDatabaseCopy {
     pub bad_pages: Vec<StoredBadPage>,
 }
 
-/// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
+/// Returns the error for a directory that already holds a complete backup of a different kind, source or source state.
 pub fn already_complete(directory: &Path, manifest: &BackupManifest) -> BackupError {
     let made = LogTime::from_unix_ms(manifest.ended_unix_ms);
     let content = DirectoryContent::Backup { kind: manifest.kind, made };
@@ -196,7 +196,8 @@ impl BackupDirectory {
         text_file::remove(&*self.vfs, &directory.join(PARTIAL_FILE))
     }
 
-    /// Removes all files that this call has created. Called if the backup cannot be continued later.
+    /// Removes all files created by this call to the backup function. Called only if a later call cannot continue the
+    /// backup.
     pub fn discard(&self) {
         // If the manifest may still exist, the backup may be complete, so its files must not be removed.
         if text_file::remove(&*self.vfs, &self.directory.join(MANIFEST_FILE)).is_err() {

@@ -14,7 +14,7 @@ pub enum BackupFault {
     /// The manifest, or the list of the set, cannot be read.
     #[error(transparent)]
     Unreadable(#[from] BackupError),
-    /// The set names this backup, but does not contain it.
+    /// The list of the set names this backup, but the backup does not exist yet.
     #[error("the set does not contain this backup yet")]
     NotInSet,
     /// A file is missing, or its length is wrong.
@@ -22,7 +22,7 @@ pub enum BackupFault {
     WrongFile {
         /// Path of the file.
         path: PathBuf,
-        /// The difference.
+        /// Description of the problem.
         what: String,
     },
     /// A check found damage in the file with this name.

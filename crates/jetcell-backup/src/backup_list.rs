@@ -1,4 +1,4 @@
-//! Lists the backups in a directory, and what is known about each of them.
+//! Finds the backups in a directory, with their known damage and their last proofs.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,7 +43,7 @@ impl BackupList {
     /// Returns the backup or set in the directory itself, and the backups and sets in its subdirectories.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn find(vfs: &dyn Vfs, directory: &Path) -> Result<BackupList> {
         let mut found = BackupList::default();
         let mut directories = vec![directory.to_path_buf()];
@@ -55,7 +55,7 @@ impl BackupList {
                 Ok(Some(of_set)) => found.sets.push((directory.clone(), of_set)),
                 Err(error) => {
                     found.unusable.push((directory.clone(), error.into()));
-                    // Without the list of the set, each subdirectory can be one of its backups.
+                    // The list of the set cannot be read, so any subdirectory may be one of its backups.
                     match found.subdirectories(directory) {
                         Ok(of_set) => members.extend(of_set),
                         Err(error) => found.unusable.push((directory.clone(), error.into())),
@@ -99,12 +99,12 @@ impl BackupList {
         Ok(found)
     }
 
-    /// Returns true if a backup or a list of backups could not be read, so the list may lack backups.
+    /// Returns true if a backup, or the list of a set, could not be read. This list of backups may then be incomplete.
     pub fn is_incomplete(&self) -> bool {
         self.unusable.iter().any(|(_, fault)| matches!(fault, BackupFault::Unreadable(_)))
     }
 
-    /// Adds a complete backup and what is known about it.
+    /// Adds a complete backup, its last proof, and any known damage.
     fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
         let proof = BackupProof::read(vfs, &directory, &manifest).unwrap_or_else(|error| {
             self.unusable.push((directory.clone(), error.into()));
@@ -123,7 +123,8 @@ impl BackupList {
     /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
     ///
     /// # Errors
-    /// The directory or a backup in it cannot be read, or it contains several backups.
+    /// Returns an error if the directory or a backup in it cannot be read, or if the directory contains several
+    /// backups.
     pub fn find_single(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
         if !is_directory(directory)?
             || !matches!(BackupManifest::state(vfs, directory), Ok(BackupState::NotABackup))
@@ -136,12 +137,12 @@ impl BackupList {
             BackupFault::Unreadable(error) if !is_listed(path) => Some(error),
             _ => None,
         });
-        // It may be the only backup, or another one.
+        // The unreadable backup may be the only one in the directory, or an additional one.
         if let Some(error) = unreadable.next().filter(|_| list.complete.len() < 2) {
             return Err(error.clone());
         }
         let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
-        // A set with a missing backup is not a single backup.
+        // A set counts with all its backups, even if only one of them exists.
         found.extend(list.sets.into_iter().flat_map(|(_, members)| members));
         found.sort();
         found.dedup();
@@ -156,7 +157,7 @@ impl BackupList {
     /// the new backup's directory `to`. `files` are the files of one log stream.
     ///
     /// # Errors
-    /// The files or the directory with the backups cannot be read.
+    /// Returns an error if the files or the directory with the backups cannot be read.
     pub fn find_base(
         vfs: &Arc<dyn Vfs>,
         kind: BackupType,
@@ -202,14 +203,14 @@ impl BackupList {
         self.newest(|found| self.chain(found).is_some())
     }
 
-    /// Returns the newest usable backup for which all backups exist that it continues, or the backups of the newest
-    /// such set. None of them is known to be damaged.
+    /// Returns the newest usable backup whose chain is complete, or the backups of the newest such set. No backup in
+    /// these chains is known to be damaged.
     pub fn last_good(&self) -> Vec<&CompleteBackup> {
         self.newest(|found| self.is_good(found))
     }
 
-    /// Returns true if all backups exist that this backup continues, and none of them is known to be damaged. A failed
-    /// proof of a later backup also counts, because its cause may be in each backup that the later one continues.
+    /// Returns true if the chain of this backup is complete and no backup in it is known to be damaged. A failed proof
+    /// of a later backup also counts, because any backup that the later one continues may be the cause.
     fn is_good(&self, backup: &CompleteBackup) -> bool {
         let is_damaged =
             |link: &CompleteBackup| self.unusable.iter().any(|(directory, _)| *directory == link.directory);

@@ -129,10 +129,10 @@ fn other_history(directory: &Path, generation: u32) -> BackupError {
     BackupSetError::OtherHistory { directory: directory.to_path_buf(), generation }.into()
 }
 
-/// Fails unless a log of a new backup continues the parent backup, or is also part of it.
+/// Fails unless a log of a new backup is also in the parent backup, or continues its logs.
 ///
-/// Since the parent backup, a restore may have started a different history. `is_first` is true for the first log of
-/// the new backup.
+/// A restore since the parent backup may have started a different history. `is_first` is true for the first log of the
+/// new backup.
 pub(crate) fn check_continues(parent: &BackupManifest, log: &StoredLog, is_first: bool) -> Result<()> {
     let Some(last) = parent.logs.last() else { return Ok(()) };
     let generation = log.generation;
@@ -145,7 +145,8 @@ pub(crate) fn check_continues(parent: &BackupManifest, log: &StoredLog, is_first
     };
     let continues = match parent.logs.iter().find(|stored| stored.generation == generation) {
         Some(stored) => same(stored),
-        // Records may have been appended to the parent's last log since then.
+        // Skip this check if the parent's last log was open: records may have been appended to it since the parent
+        // backup.
         None if generation == last.generation + 1 && !parent.generations.last_is_open => log.continues(last),
         None => true,
     };

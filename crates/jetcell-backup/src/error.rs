@@ -23,12 +23,12 @@ pub enum BackupError {
     /// The backups do not match each other, the logs, or the request.
     #[error(transparent)]
     Set(#[from] BackupSetError),
-    /// A backup file does not have the bytes that were backed up.
+    /// The bytes of a backup file differ from the bytes that were backed up.
     #[error("{path}: {damage}")]
     Changed {
         /// Path of the file.
         path: PathBuf,
-        /// The difference.
+        /// Difference from the file that was backed up.
         #[source]
         damage: FileDamage,
     },

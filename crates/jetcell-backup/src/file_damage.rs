@@ -10,7 +10,7 @@ pub enum FileDamage {
     /// The bytes differ.
     #[error("its content differs from the content that was backed up")]
     Content,
-    /// The manifest is not valid JSON, or has other fields.
+    /// The manifest is not valid JSON, or does not have exactly the fields of a manifest.
     #[error("the file is not a manifest, or was changed: {}", error_line(.0))]
     Manifest(#[source] Arc<serde_json::Error>),
     /// The manifest has this version, which this program does not support.

@@ -73,8 +73,8 @@ impl Default for BackupOptions {
 }
 
 impl BackupOptions {
-    /// Finds the logs and databases among `files`, and the names that the logs get in the backup. Fails if a database
-    /// would be left out.
+    /// Finds the logs and databases among `files`, and the names of the logs in the backup. Fails if a database would
+    /// be missing from the backup.
     pub(crate) fn find_set(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let mut set = RecoverySet::find(vfs, files)?;
         set.require_complete()?;

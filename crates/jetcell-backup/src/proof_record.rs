@@ -44,7 +44,7 @@ impl BackupProof {
     /// Reads the record of a backup. Returns `None` if there is no record, or if it belongs to another manifest.
     ///
     /// # Errors
-    /// The record cannot be read or is damaged, so the result of the last proof is unknown.
+    /// Returns an error if the record cannot be read or is damaged. The result of the last proof is then unknown.
     pub(crate) fn read(
         vfs: &dyn Vfs,
         directory: &Path,

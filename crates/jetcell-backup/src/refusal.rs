@@ -104,7 +104,7 @@ pub enum BackupRefusal {
         #[source]
         failure: ProgramFailure,
     },
-    /// A file of the snapshot has another length than the original.
+    /// The length of a file in the snapshot differs from that of the original.
     #[error(
         "{}: the file is {bytes} bytes long in the snapshot, but the original is {expected} bytes long, so \
          the snapshot is not a backup", .path.display()

@@ -112,7 +112,7 @@ pub fn restore_window(vfs: &Arc<dyn Vfs>, backups: &[PathBuf], logs: Option<&Pat
     Ok(RestoreReach { window, problems, damaged_logs: damaged })
 }
 
-/// Fails if the logs of the backups belong to another stream than the manifest.
+/// Fails if the logs of the backups belong to a different stream than the manifest says.
 fn check_stream(chain: &BackupChain, names: &RecoverySet) -> Result<()> {
     if Some(names.signature) == chain.base.manifest.signature() {
         return Ok(());

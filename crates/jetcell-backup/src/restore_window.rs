@@ -16,7 +16,7 @@ use crate::recovery::ReplayEnd;
 use crate::set_error::BackupSetError;
 use crate::verify::open_stored;
 
-/// The positions that a restore can reach, and the times of the log segments at its ends.
+/// The range of positions that a restore can reach, with the times of the log segments at both ends of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreWindow {
     /// Earliest position: all databases are consistent from here on.
@@ -53,7 +53,7 @@ impl RestoreWindow {
         for database in usable {
             earliest = earliest.max(consistent_from(&**vfs, chain, database)?);
         }
-        // A restore that ends earlier does not need a damaged last log.
+        // Skip damaged logs at the end: a restore that ends before them does not need them.
         let end = |log: &PlannedLog| VerifiedLog::read(vfs, &log.path, false).ok().map(|read| read.end);
         let latest = logs.iter().rev().find_map(end).unwrap_or(earliest);
         let time = |position| names.time_before(vfs, position).ok().flatten();
@@ -76,8 +76,8 @@ impl RestoreWindow {
     }
 }
 
-/// Returns the position from which on a database of a backup is consistent: the end of the last log that it needs, or
-/// the position of its shutdown.
+/// Returns the position from which a backed-up database is consistent. This is the end of the last log that it needs,
+/// or the position at which it was shut down.
 fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase) -> Result<LogPosition> {
     let base = &chain.base;
     if let Some((_, needed)) = database.needs {
@@ -95,7 +95,7 @@ fn consistent_from(vfs: &dyn Vfs, chain: &BackupChain, database: &StoredDatabase
     };
     let mut start = IoBuffer::zeroed(RANGE_BYTES);
     if !read_range(&*file, &path, range_bounds(0, stored.bytes), sum, &mut start)? {
-        // The restore itself reports the damage, and removes what it has created.
+        // The restore will report the damage and remove the files that it has created.
         return Ok(LogPosition::MIN);
     }
     let (header, _) = DatabaseHeader::read_from_start(&start)

@@ -1,4 +1,4 @@
-//! Errors of a set of backups: the backups do not match each other, the logs, or the request.
+//! Errors in the combination of backups: they do not match each other, the logs, or the request.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub enum BackupSetError {
         .0.display()
     )]
     BulkLoaded(PathBuf),
-    /// The log of this generation continues another history than the previous backup.
+    /// The log of this generation belongs to a different history than the previous backup.
     #[error(
         "log generation {0:X} (hexadecimal) does not continue the previous backup: the databases were \
          restored after that backup and their history diverged"
@@ -122,13 +122,13 @@ pub enum BackupSetError {
     /// The backup in this directory and the full backup have different log streams.
     #[error("{}: the backup and the full backup belong to different log streams", .0.display())]
     OtherStream(PathBuf),
-    /// The logs of the backup in this directory have another log stream than its manifest.
+    /// The logs of the backup in this directory belong to a different log stream than its manifest says.
     #[error("{}: the logs of the backup do not belong to the log stream in its manifest", .0.display())]
     OtherStreamInBackup(PathBuf),
-    /// The surviving logs in this directory have another log stream than the backup.
+    /// The surviving logs in this directory belong to a different log stream than the backup.
     #[error("{}: the surviving logs and the backup belong to different log streams", .0.display())]
     OtherSurvivingLogs(PathBuf),
-    /// The earlier backup has another log stream than the instance.
+    /// The earlier backup belongs to a different log stream than the instance.
     #[error("the earlier backup belongs to a different log stream")]
     OtherEarlierBackup,
     /// This directory does not contain surviving logs.

@@ -52,7 +52,7 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 const MESSAGE_BYTES: u64 = 4096;
 
 impl SnapshotRequest<'_> {
-    /// Fails if it is already known, before the instance is frozen, that the snapshot cannot be made.
+    /// Fails if the snapshot is already known to be impossible. Called before the instance is frozen.
     pub fn check(&self) -> Result<()> {
         let (vfs, to) = (self.vfs, self.to);
         let not_empty = |content| BackupSetError::NotEmpty { directory: to.to_path_buf(), content };

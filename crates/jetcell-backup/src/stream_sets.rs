@@ -63,11 +63,11 @@ pub fn plan_stream_backups(vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> 
     Ok(backups.map(|(files, name)| StreamBackup { files, directory: to.join(name) }).collect())
 }
 
-/// Returns the backup of the log stream of `files` in the directory of a set, or `None` if the set does not contain it.
-/// A directory that is not a set is returned itself.
+/// Returns the directory, within a set, of the backup of the log stream of `files`. Returns `None` if the set has no
+/// such backup. If `directory` is not a set, returns `directory`.
 ///
 /// # Errors
-/// The list of the set or the files cannot be read.
+/// Returns an error if the list of the set or the files cannot be read.
 pub fn find_stream_backup(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -89,7 +89,7 @@ pub fn find_stream_backup(
 /// Returns the directories of the backups in a set, or `None` if the directory is not a set.
 ///
 /// # Errors
-/// The list of the set cannot be read.
+/// Returns an error if the list of the set cannot be read.
 pub(crate) fn read_stream_set(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Vec<PathBuf>>> {
     let list = read_list(vfs, directory)?;
     Ok(list.map(|list| list.backups.iter().map(|name| directory.join(name)).collect()))
@@ -104,7 +104,7 @@ fn read_list(vfs: &dyn Vfs, directory: &Path) -> Result<Option<StreamList>> {
     Ok(Some(list))
 }
 
-/// Marks a directory as a set. A set of the same streams is continued.
+/// Marks a directory as a set. If it already is a set of the same streams, that set is continued.
 fn begin_set(vfs: &Arc<dyn Vfs>, to: &Path, list: &StreamList) -> Result<()> {
     let exists = vfs.exists(to).map_err(|error| BackupError::io(to, &error))?;
     if exists && read_list(&**vfs, to)?.as_ref() == Some(list) {
@@ -121,7 +121,7 @@ fn begin_set(vfs: &Arc<dyn Vfs>, to: &Path, list: &StreamList) -> Result<()> {
 
 /// Removes the list of a set in which no backup was begun, and its directory if it is then empty.
 pub fn discard_empty_set(vfs: &Arc<dyn Vfs>, to: &Path) {
-    // A backup that cannot be examined exists.
+    // A backup that cannot be examined is assumed to exist.
     let is_empty = |members: Vec<PathBuf>| !members.iter().any(|member| member.try_exists().unwrap_or(true));
     if read_stream_set(&**vfs, to).is_ok_and(|members| members.is_some_and(is_empty)) {
         let _ = text_file::remove(&**vfs, &to.join(STREAMS_FILE));

@@ -31,9 +31,9 @@ pub struct SurvivingLogs {
     pub damaged: Vec<DamagedLog>,
 }
 
-/// The end of the logs that can be replayed, if logs after it cannot be.
+/// A gap in the logs. Logs exist after the gap, but they cannot be replayed.
 pub struct LogGap {
-    /// Position from which on records are missing.
+    /// Position at which the missing records begin.
     pub at: LogPosition,
     /// Reason why they are missing.
     pub error: BackupSetError,
@@ -43,7 +43,8 @@ impl SurvivingLogs {
     /// Lists the logs in a directory. `in_backup` are the logs of the backups.
     ///
     /// # Errors
-    /// The directory or a log cannot be read, there are no logs, or they belong to another stream.
+    /// Returns an error if the directory or a log cannot be read, if there are no logs, or if they belong to another
+    /// stream.
     pub fn find(
         vfs: &Arc<dyn Vfs>,
         chain: &BackupChain,
@@ -68,7 +69,7 @@ impl SurvivingLogs {
             return Ok(found);
         }
         let set = match RecoverySet::find(vfs, &sound) {
-            // Files such as prepared logs remain, and none of them is a log of a stream.
+            // The remaining files do not belong to a log stream. They are, for example, prepared logs.
             Err(ese_engine::Error::Usage(ese_engine::UsageError::NothingFound))
                 if !found.damaged.is_empty() =>
             {
@@ -121,7 +122,7 @@ impl SurvivingLogs {
         Ok(None)
     }
 
-    /// Returns the error about a generation without a readable log.
+    /// Returns the error for a generation that has no readable log.
     fn missing(&self, generation: Generation) -> BackupSetError {
         match self.damaged.iter().find(|log| log.generation == Some(generation)) {
             Some(log) => BackupSetError::LogDamaged { path: log.path.clone(), error: log.error },
@@ -142,8 +143,8 @@ fn continues(vfs: &Arc<dyn Vfs>, next: &Path, log: &PlannedLog) -> Result<bool> 
     Ok(hex_time(header.previous_created) == stored.created && same_content)
 }
 
-/// Returns the damage of a file that is a log of the stream according to its name or its content. Returns `None` if its
-/// header is sound, if the file is not a log, or if it no longer exists.
+/// Returns the header damage of a file whose name or content shows that it is a log of the stream. Returns `None` if
+/// the header is sound, if the file is not a log, or if it no longer exists.
 fn find_damage(
     vfs: &dyn Vfs,
     path: &Path,
@@ -154,7 +155,7 @@ fn find_damage(
     let Err(error) = LogHeader::decode(&start) else { return Ok(None) };
     let name = LogName::parse(path, base);
     let is_log = match name {
-        // An engine may have been writing this file.
+        // An engine may not have finished writing this file, so a bad header does not count as damage.
         Some(LogName::Prepared) => false,
         Some(_) => true,
         None => EseFileKind::detect(&start) == EseFileKind::Log,

@@ -35,7 +35,7 @@ pub struct TransferControl {
 /// The rate limiter and progress counters for a running operation.
 pub(crate) struct TransferMeter {
     progress: Option<Arc<BackupProgressFn>>,
-    /// Cancelled by the caller, or when one thread's part of the operation has failed. The other threads then stop.
+    /// Cancelled by the caller or when the part of the operation in one thread fails. The other threads then stop.
     pacer: Pacer,
     skipped: AtomicU64,
     transferred: AtomicU64,
@@ -70,7 +70,7 @@ impl TransferMeter {
         Ok(())
     }
 
-    /// Makes the parts of the operation that run in other threads stop.
+    /// Stops the parts of the operation that run in other threads.
     pub fn fail(&self) {
         self.pacer.cancellation().cancel();
     }

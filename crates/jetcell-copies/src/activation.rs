@@ -33,7 +33,7 @@ use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 use crate::unfit_reason::UnfitReason;
 
-/// How many logs may be lost when a copy is activated.
+/// Limit on the logs that may be lost when a copy is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossLimit {
     /// No loss. The active side must be stopped, and its logs must be readable.
@@ -44,8 +44,8 @@ pub enum LossLimit {
     Any,
 }
 
-/// How much may be lost when a copy is activated without confirmation. The policies correspond to those of Exchange's
-/// `AutoDatabaseMountDial`.
+/// The loss that is acceptable when a copy is activated without confirmation. The policies correspond to those of
+/// Exchange's `AutoDatabaseMountDial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossPolicy {
     /// No log is lost.
@@ -149,7 +149,7 @@ pub fn activate_as(
     let mut copy = Replicator::open(vfs, directory, source, options.clone())?;
     let completed = activation.fetch_and_replay(&mut copy, limit);
     if completed.is_err() && copy.state().phase == CopyPhase::Following {
-        // If the copy is unfit for a reason that the limit allows to ignore, the next step sets this phase again.
+        // If the copy is unfit for a reason that the limit permits, the next step sets this phase again.
         copy.state_mut().store(&**vfs, directory)?;
     }
     completed?;
@@ -206,7 +206,7 @@ fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Resul
 fn prepare_phase(state: &mut CopyState, directory: &Path) -> Result<()> {
     match &state.phase {
         CopyPhase::Following => {}
-        // The active side did not step down and may have written more logs since then.
+        // The active side did not step down, so it may have written more logs since the interrupted activation.
         CopyPhase::Activating { .. } => state.phase = CopyPhase::Following,
         // The databases are valid up to the log that could not be copied, which is now fetched again.
         CopyPhase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
@@ -330,7 +330,7 @@ impl Activation<'_> {
         self.directory.join(INCOMING).join(current.file_name().unwrap_or_default())
     }
 
-    /// Returns what part of the history is lost, or `None` if nothing is lost.
+    /// Returns the lost part of the history, or `None` if nothing is lost.
     fn find_loss(
         &self,
         state: &CopyState,
@@ -344,7 +344,7 @@ impl Activation<'_> {
         if arrived.is_some() || newest_there.is_some_and(|newest| newest < first) {
             return Ok(None);
         }
-        // The generation after the newest closed one was being written at that time.
+        // When the active side last responded, it was writing the generation after its newest closed one.
         let seen = state.active.map_or(first, |active| active.closed.saturating_add(1));
         let last_known = newest_there.unwrap_or(seen).max(first);
         let commits = handover.and_then(|handover| {

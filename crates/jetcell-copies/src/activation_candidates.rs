@@ -1,4 +1,4 @@
-//! The choice among several copies of which one is to be activated.
+//! Chooses which of several copies to activate.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use crate::error::{CopyError, Refusal, Result};
 use crate::log_replayer::ReplayOptions;
 use crate::stream_directory::StreamDirectory;
 
-/// Copies of which one is to be activated, in the order in which they are tried.
+/// Candidate copies for an activation, in the order in which they are tried.
 pub struct ActivationCandidates {
     copies: Vec<(PathBuf, CopyState)>,
     limit: LossLimit,
 }
 
-/// How the candidates are activated.
+/// Callbacks for the activation of a candidate.
 pub struct ActivationRequest<'a, E> {
     /// Asks the host of an active side for a handover. An error prevents the activation.
     pub ask_host: &'a dyn Fn(&Path) -> std::result::Result<(), E>,
     /// Returns the address at which an active side reaches a copy.
     pub successor: &'a dyn Fn(&Path, &str) -> String,
-    /// Opens the receiver of the events in the directory of a copy.
+    /// Opens the event sink in the directory of a copy.
     pub open_events: &'a OpenEventsFn,
     /// Receives the error of a copy before the next copy is tried.
     pub skipped: &'a dyn Fn(E),
@@ -45,12 +45,12 @@ pub struct ActivatedCopy {
 }
 
 impl ActivationCandidates {
-    /// Reads the states of the copies. An interrupted activation is tried first, then the copies that are following,
-    /// those that lack the fewest generations first. Copies that cannot follow come last. Unreadable copies are given
-    /// to `skipped`, unless no copy can be read.
+    /// Reads the states of the copies and sorts them. An interrupted activation is tried first, followed by copies that
+    /// follow their active side. Among these, copies that lack fewer generations come first. Copies that cannot follow
+    /// come last. Errors of unreadable copies are passed to `skipped`, unless no copy can be read.
     ///
     /// # Errors
-    /// A directory is not a copy, or its state cannot be read and no other copy may be tried.
+    /// Returns an error if a directory is not a copy, or if its state cannot be read and no other copy may be tried.
     pub fn read(
         vfs: &dyn Vfs,
         directories: &[PathBuf],
@@ -87,7 +87,7 @@ impl ActivationCandidates {
         self.copies.iter().map(|(_, state)| Path::new(&state.source))
     }
 
-    /// Activates the first copy for which that is possible. Another copy may have the logs that a copy lacks.
+    /// Activates the first copy that can be activated. If a copy lacks logs, another one may still have them.
     ///
     /// # Errors
     /// Returns the error of the last copy that was tried.
@@ -107,7 +107,8 @@ impl ActivationCandidates {
                 },
                 Err(error) => {
                     let error = CopyError::io(directory.join(EVENT_FILE), &error);
-                    // Nothing has been changed. If logs may be lost, another copy could lack more of them.
+                    // Nothing has been changed yet. If logs may be lost, do not try another copy, because it could lack
+                    // more logs.
                     if may_lose_logs {
                         return Err(error.into());
                     }

@@ -39,11 +39,11 @@ pub struct ContinuousScanOptions {
 }
 
 impl ContinuousScan {
-    /// Starts the thread. An error of a pass does not stop it, unless [`ContinuousScanOptions::once`] is set. It is
-    /// given to `report`, but not again while it recurs.
+    /// Starts the thread. If a pass fails, the thread continues, unless [`ContinuousScanOptions::once`] is set. The
+    /// error is passed to `report`, but not repeatedly if each pass fails with the same error.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -102,7 +102,7 @@ impl ContinuousScan {
     /// Interrupts the pass. The next scan resumes it.
     ///
     /// # Errors
-    /// Returns the error of the single pass.
+    /// With [`ContinuousScanOptions::once`], returns the error of the pass.
     pub fn stop(self) -> Result<()> {
         self.cancellation.cancel();
         self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))

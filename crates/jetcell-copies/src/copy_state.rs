@@ -240,8 +240,8 @@ impl CopyState {
         }
     }
 
-    /// Records a contact with an active side that had all closed logs of this copy, but no later ones. `oldest` is the
-    /// oldest generation that it had.
+    /// Records a contact with an active side whose newest closed log is also the newest one of this copy. `oldest` is
+    /// the oldest generation that the active side had.
     pub(crate) fn record_contact(&mut self, oldest: u32, now_unix_ms: i64) {
         let closed = self.next.saturating_sub(1);
         self.active = Some(ActiveSideStatus { oldest: oldest.min(closed), closed, at_unix_ms: now_unix_ms });

@@ -273,7 +273,7 @@ pub enum FullReseedReason {
 }
 
 impl FullReseedReason {
-    /// Returns what makes an incremental reseed possible, if the user can do that.
+    /// Returns the step by which the user can make an incremental reseed possible, if there is one.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             FullReseedReason::OtherDatabases => Some("also specify their directory with --from"),

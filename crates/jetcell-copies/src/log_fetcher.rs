@@ -32,8 +32,8 @@ const MAX_FETCHES_PER_STEP: u32 = 64;
 pub(crate) enum HistoryConfirmation {
     /// The active side has the last log of the copy.
     Yes,
-    /// The part of the last log that the active side has is not enough to decide. The next closed log, if it can be
-    /// fetched, decides, because its header identifies the log that it continues.
+    /// The active side has too little of the last log to decide. If the next closed log can be fetched, it decides,
+    /// because its header identifies the log that it continues.
     ByNextLog,
     /// The check is not possible yet, or the active side has a different history.
     NotYet,
@@ -210,7 +210,7 @@ impl LogFetcher<'_> {
         }
     }
 
-    /// Compares the segments that both a log and the log that the active side is writing have.
+    /// Compares a log with the log that the active side is writing. Only segments that both logs have are compared.
     fn compare_with_open(&self, state: &mut CopyState, part: &VerifiedLog) -> Result<HistoryConfirmation> {
         let (len, generation) = (records_end_offset(part).min(part.bytes.len()), part.generation);
         let mut at = 0;
@@ -250,8 +250,8 @@ impl LogFetcher<'_> {
         Ok(HistoryConfirmation::Yes)
     }
 
-    /// Fetches a log again that the copy already had but that is now damaged. The databases may contain its changes,
-    /// so the content must be the same as before.
+    /// Replaces a damaged log of the copy by fetching it again. The databases may contain its changes, so the content
+    /// must be the same as before.
     pub fn replace(&mut self, state: &mut CopyState, generation: Generation) -> Result<bool> {
         let behind = state.logs(self.vfs, self.directory).archived(generation.next());
         let known = match read_log_header(&**self.vfs, &behind) {
@@ -271,8 +271,8 @@ impl LogFetcher<'_> {
         Ok(fetched.is_some())
     }
 
-    /// Fetches and inspects one log. The log must continue `after` and, if `known` is given, have the same end as it.
-    /// Returns `None` if this attempt failed.
+    /// Fetches and inspects one log. The log must continue `after` and, if `known` is given, be the log that `known`
+    /// identifies. Returns `None` if this attempt failed.
     fn fetch(
         &mut self,
         state: &mut CopyState,

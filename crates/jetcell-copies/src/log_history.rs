@@ -19,7 +19,7 @@ pub struct LogHistory {
     vfs: Arc<dyn Vfs>,
     stream: Signature,
     logs: BTreeMap<Generation, PathBuf>,
-    /// The newest generation of an instance, which may be running, and the name that its log gets when it is closed.
+    /// The newest generation of an instance, which may be running, and the file name of its log after it is closed.
     open: Option<(Generation, PathBuf)>,
 }
 
@@ -251,8 +251,8 @@ impl LogHistory {
         Ok(compare_content(&ours, &theirs))
     }
 
-    /// Returns the changes in the logs from generation `from` on, which is the first generation that the other side
-    /// does not have.
+    /// Returns the changes in the logs, starting with generation `from`. This is the first generation that the other
+    /// side does not have.
     ///
     /// The preceding log is read from the other side. If this side's logs continue it, the earlier logs are the same
     /// on both sides.

@@ -1,6 +1,6 @@
 //! The active side as seen by a copy. This is the interface for transports.
 //!
-//! A response belongs to its request and may be lost, in which case the call fails with [`CopyError::Unreachable`].
+//! Each response answers one request. A response may be lost; the call then fails with [`CopyError::Unreachable`].
 //! Responses are not trusted: the copy verifies each log, so a transport may deliver outdated, repeated or altered
 //! bytes.
 
@@ -25,7 +25,7 @@ pub struct AvailableLogs {
 
 /// Interface for reading the logs and databases of a copy's active side.
 pub trait LogSource: Send {
-    /// Returns the active side's address for messages.
+    /// Returns the active side's address, for use in messages.
     fn address(&self) -> String;
 
     /// Returns the range of available logs.
@@ -39,7 +39,7 @@ pub trait LogSource: Send {
     /// durable segments after it, or `None` if a different generation is being written.
     fn read_open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
-    /// Registers the first log that the copy needs from now on. Earlier logs may be removed.
+    /// Registers the first log that the copy still needs. Earlier logs may then be removed.
     fn register(&self, registration: &CopyRegistration) -> Result<()>;
 
     /// Removes the registration of a copy that no longer needs any logs.

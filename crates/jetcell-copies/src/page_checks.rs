@@ -130,7 +130,7 @@ impl PageChecks {
         &mut self.databases[at]
     }
 
-    /// Records a comparison with the state of the active side at a given time.
+    /// Records the result of comparing a page with the active side's page, as of the given time.
     pub(crate) fn record(&mut self, one: &PageComparison, at_unix_ms: i64) {
         let (page, generation) = (one.page.get(), one.position.generation.0);
         let database = self.database(one.database);

@@ -57,7 +57,7 @@ impl PageRepair {
         bad: Vec<(Signature, PageNumber)>,
     ) -> Result<()> {
         self.bad = bad;
-        // The active side read its pages at this time or later.
+        // The active side read its pages when the log was created, or later.
         let log = state.logs(vfs, directory).archived(generation);
         let at = read_log_header(&**vfs, &log).ok().and_then(|header| header.created.unix_ms()).unwrap_or(0);
         findings.compared.iter().for_each(|one| self.checks.record(one, at));

@@ -25,7 +25,7 @@ pub struct RegisteredCopy {
     pub is_cut_off: bool,
     /// State of the copy, if the copy is on this host and can be read.
     pub state: Option<CopyState>,
-    /// Queues, lag and contact of the copy. If its state is unknown, they are those in its registration.
+    /// Queues, lag and contact of the copy. They are taken from the registration if the copy's state is unknown.
     pub status: CopyStatus,
 }
 
@@ -33,7 +33,7 @@ impl RegisteredCopy {
     /// Lists the copies of the instance whose logs are in a directory.
     ///
     /// # Errors
-    /// The directory cannot be read, or contains no logs.
+    /// Returns an error if the directory cannot be read, or contains no logs.
     pub fn list(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Vec<RegisteredCopy>> {
         let files = vfs.list(directory).map_err(|error| CopyError::io(directory, &error))?;
         if !files.iter().any(|path| has_log_extension(path)) {

@@ -1,4 +1,4 @@
-//! Whether a copy fetches closed logs, or receives the current log as it is written.
+//! Replication modes: a copy fetches closed logs, or receives the current log as it is written.
 
 use ese_engine::CopyEvent;
 
@@ -17,7 +17,7 @@ pub(crate) enum ReplicationMode {
 }
 
 impl ReplicationMode {
-    /// Returns whether the current log may be received: the copy follows the active side and has all closed logs.
+    /// Returns true if the current log may be received: the copy follows the active side and has all closed logs.
     pub fn can_be_block(state: &CopyState, offer: AvailableLogs) -> bool {
         state.next > offer.closed.0 && state.phase == CopyPhase::Following
     }

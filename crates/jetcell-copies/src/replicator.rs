@@ -64,14 +64,14 @@ impl ReplicationStepReport {
     }
 }
 
-/// An event while a copy follows its active side.
+/// An event that is reported while a copy follows its active side.
 #[derive(Clone, Copy, Debug)]
 pub enum FollowEvent<'e> {
     /// The copy is waiting. Reported once for each new reason.
     Waiting(&'e CopyError),
     /// A step has completed.
     Step {
-        /// Whether the copy waits.
+        /// True if the copy is waiting.
         is_waiting: bool,
     },
 }
@@ -238,7 +238,7 @@ impl Replicator {
         stepped
     }
 
-    /// If the reason why the copy is waiting has changed, reports it, also to the active side.
+    /// Reports the reason why the copy is waiting, if it has changed. The active side is informed, too.
     fn report_waiting(&mut self, waiting: Option<String>) {
         if self.waiting == waiting {
             return;
@@ -450,8 +450,8 @@ impl Replicator {
         Err(refusal.at(&self.directory))
     }
 
-    /// Copies all available logs from the active side and replays all logs without a delay. Afterwards the databases
-    /// need only undo, and any logs that did not arrive.
+    /// Copies all available logs from the active side and replays all logs without a delay. Afterwards, the databases
+    /// lack only the undo and the logs that did not arrive.
     ///
     /// # Errors
     ///
@@ -468,8 +468,8 @@ impl Replicator {
         self.replayer.stop()
     }
 
-    /// Follows the active side until `cancel` is cancelled. With `once`, returns when the step finds no more work and
-    /// the scan, if there is one, has finished its pass.
+    /// Follows the active side until `cancel` is cancelled. With `once`, returns when a step finds no more work and the
+    /// scan, if there is one, has finished its pass.
     ///
     /// # Errors
     ///

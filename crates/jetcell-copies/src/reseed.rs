@@ -1,5 +1,5 @@
-//! Incremental reseed: returns a side whose history has diverged to the other side's history, by copying the pages
-//! that the logs changed.
+//! Incremental reseed: brings a side whose history has diverged back to the history of the other side. To do so, it
+//! copies the pages that the logs changed.
 //!
 //! ```text
 //!  reseed.json ──> header: reseed in progress (state 6) ──> pages patched ──> diverged logs put aside

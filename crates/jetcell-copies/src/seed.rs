@@ -108,9 +108,9 @@ pub fn seed_from_files(
     Ok((source, seeded))
 }
 
-/// Seeds a copy in `to`, and repeats that until `cancel` is cancelled while the active side is unreachable. The data
-/// that has already been copied is retained. Without `cancel`, `seed` is called only once. `report` receives each
-/// error before the pause that follows it.
+/// Seeds a copy in `to`. While the active side is unreachable, tries again until `cancel` is cancelled. The data that
+/// has already been copied is retained. Without `cancel`, `seed` is called only once. `report` receives each error
+/// before the pause that follows it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Queues, lag, contact and health of a copy at one moment.
+//! Queues, lag, contact and health of a copy at a point in time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::copy_state::{CopyPhase, CopyState};
 use crate::log_end::read_log_header;
 use crate::stream_directory::StreamDirectory;
 
-/// Time after which a copy without a response from its active side has no contact. A copy that follows stores a contact
-/// every ten seconds.
+/// Time without a response from the active side after which a copy counts as having no contact. A copy that follows its
+/// active side records a contact every ten seconds.
 const CONTACT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How far a copy lags its active side.
@@ -27,7 +27,7 @@ pub struct CopyLag {
     pub seconds: Option<u64>,
 }
 
-/// Status of a copy at one moment. Without contact, the lag is computed from the last contact, and from the active
+/// Status of a copy at a point in time. Without contact, the lag is computed from the last contact, and from the active
 /// side's logs if they can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyStatus {
@@ -91,7 +91,7 @@ impl CopyStatus {
         CopyStatus::from_queues((missing_there, 0), bytes, contact, current, now_unix_ms)
     }
 
-    /// `current` is the time up to which the copy has all changes.
+    /// Computes a status. `current_unix_ms` is the time up to which the copy has all changes.
     fn from_queues(
         (copy_queue, replay_queue): (u32, u32),
         log_bytes: u64,
@@ -124,10 +124,10 @@ impl CopyStatus {
         max_lag.map_or(self.is_in_contact, |max| self.is_within(max))
     }
 
-    /// Returns true if the copy is not unfit, and if it follows its active side with a lag within the limit. Without a
-    /// limit, its last contact must be recent.
+    /// Returns true if the copy is fit. If the copy follows its active side, its lag must also be within the limit.
+    /// Without a limit, its last contact must be recent.
     pub fn is_fit(&self, state: &CopyState, max_lag: Option<Duration>) -> bool {
-        // The contact and the lag of a copy that does not follow mean nothing.
+        // The contact and the lag are meaningless unless the copy follows its active side.
         state.is_fit() && (state.phase != CopyPhase::Following || self.is_recent(max_lag))
     }
 
@@ -145,7 +145,7 @@ impl CopyStatus {
     }
 }
 
-/// Returns the number of generations up to `closed` that a copy does not have, if `next` is the first one.
+/// Returns the number of generations up to `closed` that a copy lacks. `next` is the first generation that it lacks.
 fn missing(closed: Generation, next: u32) -> u32 {
     closed.0.saturating_add(1).saturating_sub(next)
 }

@@ -21,7 +21,7 @@ pub struct StreamDirectory {
 }
 
 impl StreamDirectory {
-    /// Describes a directory whose logs are named like this.
+    /// Creates the description of a directory whose logs have this base name and format of names.
     pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameFormat) -> StreamDirectory {
         let names = LogNames::new(directory, base).with_format_of(&[], form);
         StreamDirectory { vfs: vfs.clone(), names }
@@ -38,11 +38,11 @@ impl StreamDirectory {
         Ok(StreamDirectory::new(vfs, directory, set.base_name, set.log_names))
     }
 
-    /// Returns the directory that contains logs. The others contain only databases, which are needed only for seeding.
-    /// A single directory may be empty.
+    /// Returns the directory that contains the logs. The other directories contain only databases, which are needed
+    /// only for seeding. A single directory may be empty.
     ///
     /// # Errors
-    /// None of several directories or more than one contains logs.
+    /// Returns an error if several directories contain logs, or if none of several directories does.
     pub fn with_logs(directories: Vec<StreamDirectory>) -> Result<StreamDirectory> {
         if let [directory] = &directories[..] {
             return Ok(directory.clone());
@@ -60,7 +60,7 @@ impl StreamDirectory {
         found.ok_or(CopyError::NoLogDirectory(base))
     }
 
-    /// Returns the error of an active side with these logs that does not respond.
+    /// Returns the error for an active side with these logs that does not respond.
     pub(crate) fn unreachable(&self, error: ContactError) -> CopyError {
         CopyError::Unreachable { active: self.path().display().to_string(), error }
     }

@@ -40,8 +40,7 @@ pub(crate) struct StreamedLog {
 }
 
 impl StreamedLog {
-    /// Starts receiving a log with the header of the log that follows the closed logs, if that log continues the
-    /// copy.
+    /// Begins receiving the log that follows the closed logs, if it continues them. Only its header is stored at first.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,

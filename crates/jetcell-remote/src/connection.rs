@@ -71,7 +71,7 @@ impl HostConnection {
         Ok(number)
     }
 
-    /// Receives the reply to the oldest unanswered request, which has this number.
+    /// Receives the reply to the oldest unanswered request. `number` is the number of this request.
     pub fn receive(&mut self, number: u32) -> io::Result<RemoteReply> {
         loop {
             self.stream.set_deadline(self.reply_timeout);

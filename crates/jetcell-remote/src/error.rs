@@ -27,7 +27,7 @@ pub enum ServeError {
     /// Symbolic links could lead clients out of a directory.
     #[error("{}: the server would follow symbolic links in it, so clients could escape from the directory", .0.display())]
     Unconfined(PathBuf),
-    /// Other hosts could read the databases in transit.
+    /// The address is reachable from other hosts and has no TLS, so they could read the databases in transit.
     #[error("{0} is reachable from other machines")]
     Unsecured(std::net::SocketAddr),
     /// The program was built without the feature `tls`.
@@ -107,14 +107,14 @@ pub enum RemoteError {
         address: String,
         /// Start of an address of this kind, for example `tls://`.
         prefix: &'static str,
-        /// The mistake.
+        /// The mistake in the address.
         #[source]
         error: AddressError,
     },
     /// The address of another machine begins with `tcp://`.
     #[error("{0}: tcp:// is not encrypted and is allowed only for connections on the same machine")]
     Unencrypted(String),
-    /// The certificate of the authority was not given.
+    /// No certificate of the authority was specified.
     #[error("the authority that signed the server certificate is unknown")]
     NoAuthority,
     /// A certificate or key file is missing or invalid.
@@ -137,7 +137,7 @@ pub enum UntrustedReason {
     /// No known authority signed the certificate.
     #[error("the issuer is unknown")]
     UnknownIssuer,
-    /// The certificate is invalid, for example expired. The text is that of the TLS library.
+    /// The certificate is invalid, for example expired. The text comes from the TLS library.
     #[error("{0}")]
     Invalid(String),
 }
@@ -151,7 +151,7 @@ pub enum ProtocolError {
     /// The server refused the greeting with this text.
     #[error("{0}")]
     Refused(String),
-    /// The reply to the greeting has another type.
+    /// The reply to the greeting has an unexpected type.
     #[error("the server sent an unexpected reply")]
     UnexpectedReply,
     /// TLS failed.
@@ -166,7 +166,7 @@ pub enum UnreachableReason {
     /// The name lookup failed.
     #[error("failed to resolve the name {host}: {error}")]
     Resolve {
-        /// The name.
+        /// The name that was looked up.
         host: String,
         /// Reason for the failure.
         #[source]
@@ -248,13 +248,13 @@ pub enum TlsFileError {
     OtherKey {
         /// File of the certificate.
         certificate: PathBuf,
-        /// Description of the difference.
+        /// Description of the mismatch.
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// A certificate is not that of an authority.
+    /// A certificate in the file does not belong to a certificate authority.
     #[error("the file is not a certificate of a certificate authority: {0}")]
     NotAnAuthority(Arc<dyn std::error::Error + Send + Sync>),
-    /// The configuration of TLS was refused.
+    /// The TLS library rejected the configuration.
     #[error("{0}")]
     Tls(Arc<dyn std::error::Error + Send + Sync>),
 }

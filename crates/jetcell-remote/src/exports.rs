@@ -28,7 +28,7 @@ const MAX_CACHED_DATABASES: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
 
-/// Error for a token of this length.
+/// Error for a token with an invalid length. Contains the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the token is {0} characters long; it must have between {MIN_TOKEN_LEN} and {MAX_TOKEN_LEN} characters"
@@ -81,7 +81,7 @@ pub struct ExportedDirectories {
     pub token: AccessToken,
     /// Whether clients may take over the role of the active side from a stopped instance.
     pub allow_handover: bool,
-    /// Maximum number of open files per client, and also of locks. At most 256.
+    /// Maximum number of open files per client, and also its maximum number of locks. At most 256.
     pub max_files: usize,
     /// Host name for messages.
     pub host: String,

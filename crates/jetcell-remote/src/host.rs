@@ -42,7 +42,7 @@ pub struct RemoteOptions {
     pub retry: Duration,
     /// Maximum number of file bytes received per second.
     pub rate: Option<u64>,
-    /// Ends the pauses that the rate requires.
+    /// Cuts short the pauses that enforce the rate limit.
     pub cancellation: Cancellation,
     /// Whether threads keep the connection alive and run transfers in the background. Without threads, runs are
     /// deterministic.
@@ -144,8 +144,8 @@ impl RemoteHost {
             .unwrap_or_else(|| ServerWelcome { allows_handover: false, host: String::new() }))
     }
 
-    /// Sends a request and receives its reply. `epoch` is the connection that the request requires, if any. Also
-    /// returns the connection that was used.
+    /// Sends a request and receives its reply. `epoch` is the number of the connection that the request requires, if
+    /// any. Also returns the number of the connection that was used.
     pub fn call(
         self: &Arc<RemoteHost>,
         request: &RemoteRequest,

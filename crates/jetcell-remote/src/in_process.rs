@@ -17,7 +17,8 @@ use crate::session::ServerSession;
 pub trait SimulatedLink: Send + Sync {
     /// Returns true if a connection can be opened now.
     fn can_connect(&self) -> bool;
-    /// Returns how many of the next `bytes` bytes are delivered. If not all are, the connection is cut after them.
+    /// Returns how many of the next `bytes` bytes are delivered. If the result is less than `bytes`, the connection is
+    /// then cut.
     fn delivered_bytes(&self, bytes: usize) -> usize;
 }
 

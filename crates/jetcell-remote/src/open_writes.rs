@@ -1,8 +1,8 @@
 //! Files that clients are writing.
 //!
-//! Invariant: a file has no writer at the time it is renamed to its final name, and never gets one afterwards. Its
-//! content therefore cannot change after it has been checked. A connection that still has the file open can no longer
-//! write to it.
+//! Invariant: once a file has been renamed to its final name, it has no writer and never gets one again. Its content
+//! therefore cannot change after it has been checked. A connection that still has the file open can no longer write to
+//! it.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -5,7 +5,7 @@
 //! | logs (`E00.log`, `E0000000012.log`, `.jtx`, `.lost`), `E00.chk`, `*.jfm` | read, made durable | |
 //! | `copy.json`, `scan.json`, `checks.json`, messages | read, made durable | |
 //! | a file whose content is a database | read, made durable, locked | |
-//! | `E00.lock` | locked | created by its lock; for that no other lock is needed |
+//! | `E00.lock` | locked | created when it is locked; this requires no other lock |
 //! | `streamed.log`, `part.log` in `incoming` | read, made durable | |
 //! | `E00-ID.copy`, `.wants`, `.patch` | put, removed; a `.copy` only with a registration as content | |
 //! | `E00.log`, `E00tmp.log` | | written within its length, renamed to a closed log, removed |
@@ -114,8 +114,8 @@ impl RemoteFileKind {
         }
     }
 
-    /// Returns the maximum length of a file of this kind when a client creates it. Returns `None` if clients cannot
-    /// create such files.
+    /// Returns the maximum length of a file of this kind that a client creates. Returns `None` if clients cannot create
+    /// such files.
     pub fn max_created(self) -> Option<u64> {
         match self {
             // A page, preceded by a header block.

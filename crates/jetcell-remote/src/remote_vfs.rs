@@ -163,7 +163,7 @@ impl Drop for RemoteLock {
     }
 }
 
-/// An open file on the other host. It becomes invalid when its connection is lost.
+/// An open file on the other host. It becomes unusable when the connection that opened it is lost.
 struct OpenRemoteFile {
     host: Arc<RemoteHost>,
     path: PathBuf,

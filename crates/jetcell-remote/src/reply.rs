@@ -24,7 +24,7 @@ pub enum RemoteReply {
     Names { names: Vec<String>, more: bool },
     /// The reply is delayed, for example by a rate limit. Another reply to the same request follows.
     Working,
-    /// The request failed. Apart from what the error kind implies, its effect is unknown.
+    /// The request failed. Whether it had an effect is unknown, unless the error kind implies it.
     Failed { kind: ErrorKind, what: String },
 }
 

@@ -1,10 +1,11 @@
-//! Advice and ESE codes of the errors of libraries.
+//! Advice and ESE codes for library errors.
 
 use std::borrow::Cow;
 
 use crate::outcome::Advise;
 
-/// Implements [`Advise`] for errors that have a method `advice`, or also `jet_error`, or that contain an engine error.
+/// Implements [`Advise`] for errors that have a method `advice`, for errors that also have a method `jet_error`, and
+/// for errors that contain an engine error.
 macro_rules! advised {
     (coded: $($error:ty),* $(,)?) => {
         $(impl Advise for $error {

@@ -1,4 +1,4 @@
-//! Colours of tones on a terminal.
+//! Terminal colours for the tones of styled text.
 
 use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
@@ -15,7 +15,7 @@ pub enum Colour {
     Never,
 }
 
-/// Stores the user's choice.
+/// Applies the user's choice to all output of this process.
 pub fn set_colour(colour: Colour) {
     match colour {
         Colour::Auto => ColorChoice::Auto,

@@ -81,7 +81,7 @@ fn suggestions(names: Option<&ContextValue>, kind: &str) -> Option<String> {
     }
 }
 
-/// Returns the error of a value parser. Errors of this program have advice, those of clap do not.
+/// Returns the error of a value parser. This program's errors have advice; those of clap do not.
 fn value_error(error: &(dyn Error + 'static)) -> CommandError {
     macro_rules! return_known_error {
         ($($(#[$attribute:meta])* $kind:ty),* $(,)?) => {

@@ -35,7 +35,7 @@ pub fn print_json(text: &str) {
     print_unescaped(&printable_json(text));
 }
 
-/// Prints JSON with [`print_json`], and text that already contains line ends with [`print()`].
+/// Prints JSON with [`print_json`], or text that already contains its line ends with [`print()`].
 pub fn print_json_or_lines(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }

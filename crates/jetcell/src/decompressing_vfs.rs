@@ -66,7 +66,8 @@ impl UnpackOptions {
 }
 
 /// A file system that unpacks compressed files when they are opened for reading. A file whose name ends in `.zst` or
-/// `.gz` is unpacked into a temporary file. If the options name a range, all files are read from there on instead.
+/// `.gz` is unpacked into a temporary file. If the options specify an offset, files are not unpacked, and are read from
+/// that offset on.
 ///
 /// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
 /// completely. For other files, only the first [`START_LEN`] bytes are unpacked, which is enough to report that the

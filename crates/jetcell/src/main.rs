@@ -169,7 +169,7 @@ enum JetcellCommand {
 }
 
 impl JetcellCommand {
-    /// Returns what the command needs from the process.
+    /// Returns the process resources that the command requires.
     fn needs(&self) -> ProcessRequirements {
         match self {
             JetcellCommand::Size(_)

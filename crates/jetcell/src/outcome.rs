@@ -54,7 +54,8 @@ pub trait Advise: Error + Send + Sync + 'static {
     }
 }
 
-/// Text of a problem. Types of errors do not implement it, so [`CommandError::new`] cannot drop their advice.
+/// Text that describes a problem. Error types do not implement this trait, so [`CommandError::new`] cannot drop their
+/// advice.
 pub trait ProblemText: fmt::Display {}
 
 impl ProblemText for fmt::Arguments<'_> {}
@@ -73,14 +74,14 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// Creates an error that the command itself detected. Errors of libraries are converted with `From`, because they
-    /// have advice.
+    /// Creates an error that the command itself detected. Library errors are converted with `From` instead, which keeps
+    /// their advice.
     pub fn new(problem: impl ProblemText) -> CommandError {
         CommandError::from_error(anyhow::Error::msg(problem.to_string()), None, None)
     }
 
-    /// Creates an error from an error of a library. If the library has no advice, it is the advice about the error of
-    /// the operating system.
+    /// Creates an error from a library error. If the library has no advice, uses the advice for the operating system's
+    /// error.
     fn from_error(
         error: anyhow::Error,
         jet_code: Option<(i32, &'static str)>,
@@ -115,7 +116,7 @@ impl CommandError {
         self.advise(advice)
     }
 
-    /// Adds what the command was doing, which is printed before the problem.
+    /// Adds a description of the failed step, which is printed before the problem.
     pub fn context(mut self, context: impl fmt::Display) -> CommandError {
         self.context.insert(0, context.to_string());
         self
@@ -168,7 +169,7 @@ impl From<Box<dyn Error + Send + Sync>> for CommandError {
 
 /// Adds context and advice to the error of a step.
 pub trait CommandContext<T> {
-    /// Adds what the command was doing, which is printed before the problem.
+    /// Adds a description of the failed step, which is printed before the problem.
     fn context(self, context: impl fmt::Display) -> CommandResult<T>;
 
     /// Replaces the advice.

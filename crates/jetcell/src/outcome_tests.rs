@@ -1,4 +1,4 @@
-//! Tests of errors of commands.
+//! Tests of command errors.
 
 use super::*;
 

@@ -22,7 +22,7 @@ pub enum ProcessRequirements {
 }
 
 impl ProcessRequirements {
-    /// Fails if the process does not have what the command needs.
+    /// Fails if the process lacks a resource that the command requires.
     pub fn check(self) -> CommandResult<()> {
         if self == ProcessRequirements::Nothing {
             return Ok(());

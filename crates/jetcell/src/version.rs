@@ -12,7 +12,7 @@ pub fn long() -> &'static str {
     &TEXT
 }
 
-/// Returns the build of this program, for the evidence of results.
+/// Returns information about this build, for the evidence in results.
 pub fn build() -> BuildInfo {
     BuildInfo {
         commit: env!("JETCELL_COMMIT").into(),

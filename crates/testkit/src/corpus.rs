@@ -1,4 +1,4 @@
-//! A corpus of real files written by Windows: where it is located, its manifest, and its unpacked files.
+//! The corpus of real files written by Windows: its location, its manifest, and its unpacked files.
 //!
 //! The corpus is not part of the repository and may be absent, in which case [`Corpus::locate`] marks the test as
 //! skipped. Files are stored compressed and are unpacked into memory. Nothing is ever written to the corpus

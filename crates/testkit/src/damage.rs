@@ -46,7 +46,7 @@ impl EditableDatabase {
         &mut self.bytes[range]
     }
 
-    /// Changes a page and updates its checksum, so that only a structure check can detect the damage.
+    /// Changes a page and updates its checksum. Only a structure check can then detect the damage.
     pub fn edit(&mut self, page: PageNumber, change: impl FnOnce(PageMut<'_>)) {
         let size = self.size;
         let raw = self.raw(page);

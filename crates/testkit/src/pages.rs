@@ -1,4 +1,4 @@
-//! Extracts the parts of database pages that can be compared.
+//! Extracts the parts of database pages that must be equal in equal databases.
 
 /// Returns a database's pages without the parts that may differ between equal databases: the two headers, each page's
 /// checksum and flush type, which depend on the number of writes, and zeroed pages at the end.

@@ -13,9 +13,9 @@ pub const ENGINE_DATABASES: [(&str, PageSize); 4] = [
     ("engine-32k.edb", PageSize::KIB_32),
 ];
 
-/// Sound databases of an independent writer, each with unusual content: flagged deleted rows, compression schemes,
-/// control characters in names, a derived table, indexes on multi-valued columns, vectors, and the tables of a web
-/// cache.
+/// Valid databases written by an independent program. Each has unusual content: flagged deleted rows, compression
+/// schemes, control characters in names, a derived table, indexes on multi-valued columns, vectors, and the tables of a
+/// web cache.
 pub const SOUND_DATABASES: [&str; 8] = [
     "all-deleted.edb",
     "compression-schemes.edb",

@@ -47,12 +47,12 @@ impl TestRequirement {
         }
     }
 
-    /// Returns the name of the environment variable that, if set to `1`, makes a missing requirement a failure.
+    /// Returns the name of the environment variable. If it is set to `1`, a test that lacks this requirement fails.
     pub fn variable(self) -> String {
         format!("JETCELL_REQUIRE_{}", self.name().to_uppercase())
     }
 
-    /// Returns true if this requirement must be met, so that a test that lacks it fails.
+    /// Returns true if a test must fail when this requirement is not met.
     pub fn is_required(self) -> bool {
         std::env::var_os(self.variable()).is_some_and(|value| value == "1")
     }

@@ -19,7 +19,7 @@ pub enum RecoveryError {
     /// A file or directory cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The end of the replay would truncate the original log.
+    /// The requested end of the replay would require truncating the original log.
     #[error("--until truncates the log")]
     TruncatesLog,
     /// There is no log to replay.
@@ -31,7 +31,7 @@ pub enum RecoveryError {
     /// The logs attach the database with this path, but no file has its signature.
     #[error("{0}: the logs change this database, but it is not among the files")]
     MissingDatabase(String),
-    /// There is no database, and the logs, which start with this file, do not create one.
+    /// No database was specified, and the logs do not create one. The path is that of the first log.
     #[error(
         "{}: the logs change databases that are not among the files, and do not start with the creation of a \
          database", .0.display()
@@ -49,12 +49,12 @@ pub enum RecoveryError {
     /// Several databases have the name of this file, so they cannot be copied into one directory.
     #[error("{}: several databases have this name", .0.display())]
     SameName(PathBuf),
-    /// Another file has the name that a log must get.
+    /// A log must be renamed, but another file already has the new name.
     #[error("{}: the log must be renamed to {}, but another file has this name", .from.display(), .to.display())]
     NameTaken {
-        /// The log.
+        /// Path of the log.
         from: PathBuf,
-        /// The other file.
+        /// Path of the other file.
         to: PathBuf,
     },
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Result of a recovery.
 #[derive(Debug, Default, Serialize)]
 pub struct RecoveryReport {
-    /// True if the report only lists what would be replayed, because no log was replayed.
+    /// True if no log was replayed, and the report only lists the logs that a recovery would replay.
     pub dry_run: bool,
     /// Directory that contains the recovered files.
     #[serde(serialize_with = "jetcell_input::serialize_optional_path")]
@@ -36,13 +36,13 @@ pub struct RecoveryReport {
     pub databases: Vec<RecoveredDatabase>,
     /// Files that are not part of the stream.
     pub ignored: Vec<IgnoredFile>,
-    /// True if the ignored files include databases, also missing ones, or logs of another stream.
+    /// True if the ignored files include databases, even missing ones, or logs of another stream.
     #[serde(skip)]
     pub is_partial: bool,
 }
 
 impl RecoveryReport {
-    /// Returns true if the recovery left no database. A dry run creates none.
+    /// Returns true if no database exists after the recovery. Always false for a dry run.
     pub fn has_no_database(&self) -> bool {
         !self.dry_run && self.databases.is_empty()
     }
@@ -67,7 +67,7 @@ pub struct ReplayedGenerations {
 pub struct ReplayedPages {
     /// Number of pages read.
     pub read: u64,
-    /// Number of changes that were missing from the pages.
+    /// Number of changes that were missing from the pages and had to be replayed.
     pub changes: u64,
     /// Number of pages written.
     pub written: u64,
@@ -80,7 +80,7 @@ pub struct LostGenerations {
     pub first: u32,
     /// Last generation.
     pub last: u32,
-    /// Reason.
+    /// Reason for the loss.
     #[serde(serialize_with = "serialize_display")]
     pub why: LossReason,
 }
@@ -106,7 +106,7 @@ pub enum RecoveryState {
     Absent,
     /// No log was replayed.
     NotReplayed,
-    /// State from the header, with the first and last required generation.
+    /// State in the database header, with the first and last log generations that the database requires.
     Header(DatabaseState, u32, u32),
 }
 
@@ -171,7 +171,7 @@ pub struct IgnoredFile {
     /// Path of the file.
     #[serde(serialize_with = "jetcell_input::serialize_path")]
     pub path: PathBuf,
-    /// Reason.
+    /// Reason why the file was ignored.
     #[serde(serialize_with = "serialize_display")]
     pub why: IgnoredFileReason,
 }

@@ -1,4 +1,4 @@
-//! Requests for recoveries: the choice and the verification of the logs.
+//! Recovery requests, and the selection and verification of the logs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,16 +35,16 @@ pub struct RecoveryRequest {
     pub map: Vec<(String, PathBuf)>,
     /// Point at which the replay ends. `None` means that all logs are replayed to the end.
     pub until: Option<ReplayEnd>,
-    /// Whether unfinished transactions are not rolled back. More logs can then be replayed later.
+    /// Whether to keep unfinished transactions instead of rolling them back. More logs can then be replayed later.
     pub keep_dirty: bool,
-    /// Whether missing and damaged logs are accepted if the databases are consistent without them, and databases that
-    /// the logs change may be missing.
+    /// Whether to accept missing and damaged logs if the databases are consistent without them. Databases that the logs
+    /// change may then be missing, too.
     pub allow_loss: bool,
-    /// Whether the logs are only verified.
+    /// Whether to verify the logs without replaying them.
     pub dry_run: bool,
 }
 
-/// Opens the receiver of the recovery events in the directory of the copies.
+/// Callback that opens the event sink in the directory of the copies.
 pub type OpenEventsFn = dyn Fn(&Path) -> io::Result<Arc<dyn EventSink>>;
 
 /// The files that were found, and the replay plan.
@@ -68,7 +68,7 @@ impl RecoveryRequest {
         let logs = set.logs.values().next().map(|path| parent_directory(path).to_path_buf());
         match self.plan(vfs, &set) {
             Ok((plan, until, lost, verified)) => Ok(PreparedRecovery { set, plan, until, lost, verified }),
-            // The files of a running instance change, so any problem may have this cause.
+            // A running instance changes its files while they are read, so it may be the cause of any error.
             Err(error) => {
                 let in_use = logs.and_then(|logs| check_not_in_use(&set, &logs).err());
                 Err(in_use.map_or(error, RecoveryError::from))
@@ -157,7 +157,7 @@ impl RecoveryRequest {
 /// Returns the directory that contains the planned logs.
 ///
 /// # Errors
-/// There are no logs, or they are in several directories.
+/// Returns an error if there are no logs, or if they are in several directories.
 pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf> {
     let mut directories = plan.logs.iter().map(|(_, path)| parent_directory(path));
     let Some(directory) = directories.next() else { return Err(RecoveryError::NoLogs) };
@@ -174,7 +174,7 @@ pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf> {
 pub fn check_not_in_use(set: &RecoverySet, directory: &Path) -> ese_engine::Result<()> {
     let lock = directory.join(lock_file(set.base_name));
     let mut paths = set.databases.iter().map(|database| &database.path).chain([&lock]);
-    // A file that cannot be opened is reported when it is read.
+    // A file that cannot be opened is skipped here. The error is reported later, when the file is read.
     match paths.find(|path| is_locked(path).unwrap_or(false)) {
         Some(path) => Err(Error::InUse { path: path.clone() }),
         None => Ok(()),

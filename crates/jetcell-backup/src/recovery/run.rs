@@ -26,8 +26,9 @@ impl RecoveryRequest {
     /// Recovers the databases, and reports each step to `progress` when it begins.
     ///
     /// # Errors
-    /// The logs or databases are not sufficient, damaged or in use. Directories that were created for the copies are
-    /// removed. The specified files are not changed, except after an I/O error while they are recovered.
+    /// Returns an error if the logs or databases are insufficient, damaged or in use. Directories that were created for
+    /// the copies are then removed. The specified files stay unchanged, unless an I/O error occurs while they are
+    /// recovered.
     pub fn run(
         &self,
         vfs: &Arc<dyn Vfs>,

@@ -28,8 +28,8 @@ pub struct WorkingSet {
     reserves: Vec<PathBuf>,
     /// Whether the lock file existed before the recovery.
     had_lock_file: bool,
-    /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because no
-    /// file is added to their directory.
+    /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because it adds
+    /// no files to their directory.
     pub events: Option<Arc<dyn EventSink>>,
 }
 
@@ -81,7 +81,7 @@ impl Drop for WorkingCopies {
     }
 }
 
-/// Returns an error if the path is a link whose target does not exist. The directory could not be created there.
+/// Returns an error if the path is a link whose target does not exist. No directory can be created at such a path.
 fn refuse_dangling_link(path: &Path) -> Result<()> {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     match fs::metadata(path) {
@@ -108,7 +108,7 @@ impl WorkingSet {
         match fs::read_dir(directory).map(|mut entries| entries.next().is_some()) {
             Ok(true) => Err(RecoveryError::NotEmpty(directory.to_path_buf())),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                // The path exists, so this fails with the error of the recovery.
+                // The path exists, so this call fails with the same error as the recovery would.
                 create_private_directory(directory).map_err(at_directory)?;
                 Err(at_directory(error).into())
             }

@@ -295,7 +295,7 @@ fn slow_clients_are_closed() {
     let limits = ServerLimits { handshake_timeout: Duration::from_millis(1500), ..ServerLimits::default() };
     let server = TestServer::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
-    // A client that sends one byte at a time is still closed.
+    // The connection is closed even if the client keeps sending one byte at a time.
     let began = Instant::now();
     while counted(&server, |counts| counts.failed_handshakes) < 2 && began.elapsed() < Duration::from_secs(15)
     {

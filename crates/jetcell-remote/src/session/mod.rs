@@ -33,13 +33,13 @@ const MAX_NEW_COPIES: usize = 64;
 /// Maximum total length of the names in one reply, in bytes.
 const MAX_NAMES_LEN: usize = 256 << 10;
 
-/// A reply, and the reason to close the connection after sending it, if any.
+/// A reply, with an optional reason to close the connection after the reply has been sent.
 pub(crate) struct SessionReply {
     pub reply: RemoteReply,
     pub disconnect_reason: Option<DisconnectReason>,
 }
 
-/// Why the server closes a connection after a reply.
+/// Reason why the server closes a connection after a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DisconnectReason {
     /// The client does not use the protocol.
@@ -205,7 +205,7 @@ impl ServerSession {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
             let what = format!("the server does not have a directory `{name}`; it has {}", known.join(", "));
-            // `NotFound` would wrongly tell the client that a file does not exist.
+            // An error of kind `NotFound` would wrongly tell the client that a file does not exist.
             io::Error::other(what)
         })
     }
@@ -220,7 +220,7 @@ impl ServerSession {
         Ok(directory.join(&place.file))
     }
 
-    /// Returns true if copies need the file, judging by its name or, if its content is a database, by its content.
+    /// Returns true if copies need the file. Its name shows this, or its content is a database.
     fn is_served(&self, place: &RemotePath, path: &Path) -> bool {
         RemoteFileKind::from_path(&place.file) != Some(RemoteFileKind::Other)
             || self.exports.is_database(path)
@@ -489,7 +489,7 @@ impl ServerSession {
             return Err(refused_error("the client has too many locks"));
         }
         let mut path = self.path(&place)?;
-        // Other locks would block the processes that follow, scan or back up a copy on this host.
+        // Locks on other files would block the processes that follow, scan or back up a copy on this host.
         if !matches!(
             RemoteFileKind::from_path(&place.file),
             Some(RemoteFileKind::LogLock | RemoteFileKind::Other)

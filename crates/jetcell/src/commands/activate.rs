@@ -149,7 +149,7 @@ impl ActivateArgs {
     }
 }
 
-/// Reports a copy that was not activated, before another copy is tried.
+/// Reports a copy that could not be activated, before the next copy is tried.
 fn report_skipped(error: CommandError) {
     console::print_note(&format!("not activated: {}", error.full_text()));
 }

@@ -118,8 +118,8 @@ impl CompareFilesArgs {
         comparison
     }
 
-    /// Returns the counts, and whether all pages were read. Returns no counts if the page sizes differ and the rows were
-    /// compared.
+    /// Returns the counts, and whether all pages were read. If the page sizes differ, returns no counts, provided that
+    /// the rows were compared.
     fn compare_pages(&self, sources: [&SourceDatabase; 2]) -> CommandResult<(Option<PagePairCounts>, bool)> {
         let mut are_all_read = true;
         let mut printed = PrintedDifferences::new(self);

@@ -27,7 +27,8 @@ pub struct MonitorState {
     pub began: Instant,
     /// Number of completed units in the phase.
     pub done: u64,
-    /// Number of units that were completed before the phase started, such as when database creation is continued.
+    /// Number of units that were completed before the phase started, for example by an earlier run that created
+    /// databases.
     pub done_at_start: Option<u64>,
     /// Total number of units in the phase.
     pub total: u64,

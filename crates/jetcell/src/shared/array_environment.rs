@@ -1,4 +1,4 @@
-//! What the array service uses of this process: its file system and its standard error.
+//! Environment of the array service: this process's file system and standard error.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::files::vfs;
 use crate::console::print_note;
 use crate::outcome::CommandResult;
 
-/// Opens the machine's file system for the array service, whose notes are printed.
+/// Opens the machine's file system for the array service. Notes from the service are printed to standard error.
 pub fn array_environment() -> CommandResult<ServiceEnvironment> {
     Ok(ServiceEnvironment { vfs: vfs()?, show_note: Arc::new(print_note) })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use jetcell_host::Evidence;
 use serde::Serialize;
 
-/// A result, and the evidence in the same fields as in the result of a test.
+/// A result with its evidence, which has the same fields as in the result of a test.
 #[derive(Serialize)]
 struct ResultWithEvidence<T> {
     #[serde(flatten)]

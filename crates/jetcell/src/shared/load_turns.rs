@@ -36,7 +36,7 @@ pub fn load_options(
     Ok(options)
 }
 
-/// Returns the first of the mistakes in a configuration.
+/// Returns the first mistake in a configuration as an error.
 fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.into_iter().next().map_or_else(|| CommandError::new("invalid options"), CommandError::from)
 }
@@ -65,7 +65,7 @@ impl LoadTurns {
         Ok(LoadTurns { options, engine, stop })
     }
 
-    /// Returns the cancellation that Ctrl-C requests.
+    /// Returns the cancellation that Ctrl-C triggers.
     pub fn cancellation(&self) -> &Cancellation {
         &self.stop
     }

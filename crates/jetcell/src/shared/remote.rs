@@ -123,7 +123,7 @@ impl CommandFileSystems {
         &self.vfs
     }
 
-    /// Returns the cancellation that ends pauses of the hosts' rate limits.
+    /// Returns the cancellation that cuts short the pauses caused by the hosts' rate limits.
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }
@@ -155,8 +155,8 @@ impl CommandFileSystems {
     }
 
     /// Runs `work` on the files at `paths`. Instances may close and remove logs while it runs, so an uncertain result
-    /// is final only if the same logs are listed afterwards. Otherwise the work is repeated with the new list, which
-    /// is stored in `files`.
+    /// is accepted only if the list of logs is the same afterwards. Otherwise the work is repeated with the new list,
+    /// which is stored in `files`.
     pub fn with_stable_files<T>(
         &self,
         paths: &[PathBuf],

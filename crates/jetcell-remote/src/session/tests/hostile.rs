@@ -49,7 +49,7 @@ fn requests(file: &str) -> Vec<RemoteRequest> {
     requests
 }
 
-/// An instance directory in which any name can be a link to a file outside.
+/// An instance directory in which any name can be a link to a file outside the directory.
 struct LinkedDirectory {
     base: tempfile::TempDir,
 }

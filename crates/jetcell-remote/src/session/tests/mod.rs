@@ -1,4 +1,4 @@
-//! Requests to a session: files, names, permissions, and locks.
+//! Tests of session requests: files, names, permissions, and locks.
 
 use std::collections::BTreeSet;
 

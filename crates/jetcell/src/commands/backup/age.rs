@@ -18,7 +18,7 @@ use crate::shared::files::vfs;
 pub fn print_backup_age(directory: &Path, most: Option<TimeSpan>, json: bool) -> CommandResult {
     let vfs = vfs()?;
     let backups = BackupList::find(&*vfs, directory)?;
-    // Several backups if the last good backup is a set.
+    // There are several backups if the last good backup is a set.
     let newest = backups.last_good();
     // A backup contains everything that was committed before it began.
     let last = newest.iter().min_by_key(|found| found.manifest.began_unix_ms).copied();

@@ -198,7 +198,7 @@ impl BackupArgs {
             };
             match back_up() {
                 Ok(result) => made.push((directory.as_path(), result, began.elapsed().as_secs_f64())),
-                // The other streams are backed up nevertheless.
+                // Continue with the backups of the other streams.
                 Err(error) => failures.push((directory.as_path(), error)),
             }
             if pace.cancel.is_cancelled() {

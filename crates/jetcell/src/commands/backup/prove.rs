@@ -66,7 +66,7 @@ impl ProveArgs {
                     failures.push((backup, stopped));
                     break;
                 }
-                // The other backups of a set are proved nevertheless.
+                // Continue with the other backups of the set.
                 Err(error) => {
                     let error = CommandError::from(error).context(backup.directory.display());
                     failures.push((backup, error));

@@ -24,7 +24,7 @@ use crate::shared::transfer_progress::TransferProgress;
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
 const METADATA_FILES: [&str; 4] = ["manifest.json", "manifest.partial.json", "verified.json", "proved.json"];
 
-/// Name of the file that names the backups of a set.
+/// Name of the file that lists the backups of a set.
 pub const SET_LIST: &str = "streams.json";
 
 /// Sets of backups among the checked files.
@@ -36,8 +36,8 @@ pub struct CheckedSets {
 }
 
 impl CheckedSets {
-    /// Reads the lists of sets among `files`. `backups` are the directories of `files` that contain a backup. A list
-    /// that cannot be read belongs to a different program if there is no backup below its directory.
+    /// Reads the lists of sets among `files`. `backups` are the directories of `files` that contain a backup. An
+    /// unreadable list is ignored if no backup is below its directory, because it then belongs to a different program.
     pub fn read(files: &[PathBuf], backups: &[PathBuf]) -> CommandResult<CheckedSets> {
         let (vfs, mut read) = (vfs()?, CheckedSets { sets: Vec::new(), unreadable: Vec::new() });
         let lists = files.iter().filter(|file| file.ends_with(SET_LIST));

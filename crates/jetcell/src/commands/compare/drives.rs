@@ -60,8 +60,8 @@ fn run(entry: &DriveEntry) -> CommandResult<Option<RunResult>> {
     Ok(Some(run))
 }
 
-/// Returns the energy use of a drive: the value entered by the user, or derived from a log for the measured time of
-/// the drive's run, or measured by the run itself.
+/// Returns the energy use of a drive. It was entered by the user, derived from a log for the measured time of the
+/// drive's run, or measured by the run itself.
 fn energy(
     list: &DriveList,
     entry: &DriveEntry,

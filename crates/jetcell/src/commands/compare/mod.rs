@@ -73,7 +73,7 @@ enum ComparisonFormat {
     Json,
 }
 
-/// A comparison in one of the formats. Only human-readable text has colours, and is wrapped.
+/// A comparison in one of the formats. Only human-readable text is coloured and wrapped.
 enum ComparisonOutput {
     Terminal(StyledText),
     File(String),

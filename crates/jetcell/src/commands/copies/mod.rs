@@ -168,7 +168,7 @@ pub fn summary_line(state: &CopyState) -> String {
     )
 }
 
-/// Returns since when a copy has no contact with its active side.
+/// Describes how long a copy has been without contact with its active side. Returns `None` if the copy is in contact.
 fn contact_gap(status: &CopyStatus) -> Option<String> {
     let since = |time| format!("no contact since {}", format_time(time));
     (!status.is_in_contact).then(|| status.contact_unix_ms.map_or("no contact yet".to_string(), since))

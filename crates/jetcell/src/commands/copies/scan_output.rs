@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::format_time;
 
-/// Returns the state of the page scan of a copy's databases. It is empty if no scan was made.
+/// Returns the state of the page scan of a copy's databases. The state is empty if there has been no scan.
 pub fn read_scan(vfs: &dyn Vfs, directory: &Path) -> CopyScanProgress {
     CopyScanProgress::read(vfs, directory).unwrap_or_default()
 }

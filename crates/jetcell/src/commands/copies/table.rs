@@ -124,7 +124,8 @@ fn table_rows(
     }
 }
 
-/// Returns the health, the queues and the lag as text. The health of a copy whose state is unknown is its contact.
+/// Returns the health, the queues and the lag as text. If the state of a copy is unknown, its contact is shown as its
+/// health.
 fn figures(state: Option<&CopyState>, status: &CopyStatus) -> Vec<ReportCell> {
     let seconds = status.lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
     let known = state.map_or("in contact", |state| status.health(state));

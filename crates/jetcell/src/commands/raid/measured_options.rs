@@ -21,7 +21,8 @@ use crate::shared::files::vfs;
 /// Maximum number of bytes that are read from the event file.
 const MAX_EVENTS: u64 = 64 << 20;
 
-/// Options that were determined from an array, with a note for each value that was or could not be measured.
+/// Options that were determined from an array. The notes list the values that were measured and those that could not
+/// be.
 pub struct MeasuredOptions {
     pub options: ReliabilityOptions,
     pub notes: Vec<String>,

@@ -108,7 +108,7 @@ pub fn requirements(sized: &SizingWithRisk) -> ReportTable {
     table
 }
 
-/// Returns a table of the five states, with the activities and the load of a server in each.
+/// Returns a table of the five states, with the activities and the load of a server in each state.
 pub fn states(sized: &SizingWithRisk) -> ReportTable {
     let columns = [
         "Mailboxes",

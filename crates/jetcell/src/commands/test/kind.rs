@@ -1,4 +1,4 @@
-//! What differs between the tests that run the mail load.
+//! Differences between the tests that run the mail load.
 
 use jetcell_workload::TestKind;
 

@@ -171,7 +171,7 @@ fn interrupt(stop: &Cancellation, monitor: RunMonitor, live: bool) -> Interrupt 
     Interrupt::with_first(stop, move || {
         monitor.mark_stopping();
         if !live {
-            // The terminal has printed ^C without a line end.
+            // The terminal has printed ^C without a line end after it.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
             let text = "jetcell: stopping cleanly; press Ctrl-C again to stop immediately";
             let _ = writeln!(std::io::stderr(), "{line_end}{text}");

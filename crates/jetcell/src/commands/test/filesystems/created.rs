@@ -77,9 +77,9 @@ impl CreatedFilesystemOptions {
         self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
     }
 
-    /// Removes leftovers from killed tests if that was requested. Otherwise, fails with a message that explains how
-    /// to remove them. If no directory for images was given, leftovers that are mounted or attached elsewhere are
-    /// removed as well.
+    /// Removes leftovers from killed tests if this was requested. Otherwise, fails if there are any, with a message
+    /// that explains how to remove them. Without a directory for images, also removes leftovers that are mounted or
+    /// attached elsewhere.
     pub fn handle_leftovers(&self) -> CommandResult<()> {
         if !self.is_requested() && !self.clean_up {
             return Ok(());
