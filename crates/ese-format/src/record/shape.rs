@@ -1,8 +1,8 @@
 //! Recognizes the records of a table in bytes of unknown origin, such as the free space of a page.
 //!
-//! The last fixed column of a record determines where its fixed columns end. Therefore, its first four bytes can have
-//! only a few values. The offsets that follow must be in order. The end of a record is not stored: it is known unless
-//! the last tagged column has a value of variable length.
+//! The last fixed column of a record determines the end of its fixed columns. The first four bytes of a record can
+//! therefore have only a few values. The offsets that follow must be in order. The length of a record is not stored,
+//! but it can be derived unless the last tagged column has a value of variable length.
 
 use std::ops::RangeInclusive;
 
