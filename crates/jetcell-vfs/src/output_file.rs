@@ -29,8 +29,8 @@ impl OutputFile {
     /// Creates a file, or truncates an existing file to zero length.
     ///
     /// # Errors
-    /// Returns an error if the path is a link, or if another user may have prepared the file because it has other
-    /// names or a different owner.
+    /// Returns an error if the path is a link, or if the file has other names or another owner. Another user may have
+    /// prepared such a file.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
         let file = OutputFile::open(path, OFlags::empty())?;
         // The file must not be truncated before its ownership has been checked.
