@@ -94,8 +94,8 @@ pub fn max_check_memory(database_len: u64) -> u64 {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or if neither copy of its header is usable. Damage is not an error: it is listed in
-/// the report.
+/// Returns an error if the file cannot be read, or if neither copy of its header is usable. Damage is not an error:
+/// it is listed in the report.
 pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
     let mut findings = Findings::new(path).with_sink(options.sink.clone());
     let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;

@@ -1,7 +1,8 @@
 //! Checksums of headers, pages and log segments: computation, verification, and correction of single flipped bits.
 //!
-//! There are two algorithms. Headers have a 32-bit XOR, as do pages of files older than update 0x0B. Other pages and
-//! log segments have a 64-bit checksum per block of at most 8 KiB. It locates a single flipped bit:
+//! There are two algorithms. Headers, and pages of files older than update 0x0B, are protected by a 32-bit XOR. Other
+//! pages and log segments have a 64-bit checksum per block of at most 8 KiB. This checksum can locate a single
+//! flipped bit:
 //!
 //! ```text
 //!  63      48 47      32 31                0

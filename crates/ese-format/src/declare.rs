@@ -127,7 +127,7 @@ macro_rules! layout_flags {
     )*};
 }
 
-/// Declares enumerations stored as integers. Values that are not listed are errors.
+/// Declares enumerations stored as integers. Unlisted values are rejected.
 macro_rules! layout_enum {
     (
         $(#[$meta:meta])*

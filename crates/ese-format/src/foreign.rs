@@ -10,11 +10,11 @@ use crate::recognise::EseFileKind;
 pub enum ForeignFormat {
     /// An SQLite database.
     Sqlite,
-    /// An Access database of Jet 3, which is not related to the Jet of ESE.
+    /// An Access database in the Jet 3 format, which is unrelated to the Jet of ESE.
     AccessJet3,
-    /// An Access database of Jet 4.
+    /// An Access database in the Jet 4 format.
     AccessJet4,
-    /// An Access database of the Access Database Engine.
+    /// An Access database in the format of the Access Database Engine (ACE).
     AccessAce,
     /// A gzip file.
     Gzip,
@@ -24,13 +24,13 @@ pub enum ForeignFormat {
     Zip,
     /// A 7z archive.
     SevenZip,
-    /// A message store of Outlook.
+    /// An Outlook message store (PST or OST).
     OutlookStore,
     /// A registry hive.
     RegistryHive,
-    /// A streaming file of Exchange 2000 or 2003.
+    /// An Exchange 2000 or 2003 streaming file.
     ExchangeStreaming,
-    /// A file whose first sector consists of zeros.
+    /// A file whose first sector is all zeros.
     Zeros,
 }
 
@@ -46,11 +46,11 @@ const MAGIC_NUMBERS: [(usize, &[u8], ForeignFormat); 11] = [
     (0, b"7z\xbc\xaf\x27\x1c", ForeignFormat::SevenZip),
     (0, b"!BDN", ForeignFormat::OutlookStore),
     (0, b"regf", ForeignFormat::RegistryHive),
-    // The magic number of a database, and the attribute of a streaming file.
+    // Format version of a database, followed by the file attribute of a streaming file.
     (8, b"\x20\x06\0\0\x01\0\0\0", ForeignFormat::ExchangeStreaming),
 ];
 
-/// Number of bytes that must be zero in a file that begins with zeros.
+/// Number of leading zero bytes that make a file count as [`ForeignFormat::Zeros`].
 const SECTOR_BYTES: usize = 512;
 
 impl ForeignFormat {
@@ -97,7 +97,7 @@ impl fmt::Display for ForeignFormat {
 pub enum FileContent {
     /// An ESE file, or an unknown format.
     Ese(EseFileKind),
-    /// A file of another program.
+    /// A file in the format of another program.
     Foreign(ForeignFormat),
 }
 
@@ -113,8 +113,9 @@ impl FileContent {
         }
     }
 
-    /// Returns the end of a sentence such as `the file is not an ESE database`, for example ` but a ZIP archive`.
-    /// The text is empty if the format is unknown, or if it is `wanted`, in which case the file is damaged.
+    /// Returns text that completes a sentence such as `the file is not an ESE database`, for example ` but a ZIP
+    /// archive`. The text is empty if the format is unknown. It is also empty if the format is `wanted`, because the
+    /// file is then merely damaged.
     pub fn correction(self, wanted: EseFileKind) -> String {
         match self {
             FileContent::Ese(kind) if kind == wanted || kind == EseFileKind::Unknown => String::new(),
@@ -153,7 +154,7 @@ mod tests {
             }
             bytes[at..at + magic.len()].copy_from_slice(magic);
             assert_eq!(FileContent::detect(&bytes), FileContent::Foreign(format));
-            // Without its end, a streaming file is taken for a database.
+            // If the last byte of its magic number is missing, a streaming file is taken for a database.
             let cut = &bytes[..at + magic.len() - 1];
             assert_eq!(FileContent::detect(cut), FileContent::Ese(EseFileKind::detect(cut)));
         }
@@ -175,7 +176,7 @@ mod tests {
         log[FILE_TYPE_AT..FILE_TYPE_AT + 4].copy_from_slice(&FILE_TYPE_LOG.to_le_bytes());
         assert_eq!(FileContent::detect(&log).correction(EseFileKind::Database), " but an ESE log file");
         assert_eq!(FileContent::detect(&log).correction(EseFileKind::Log), "");
-        // A damaged first sector does not make a database a file of zeros: its second header copy is there.
+        // A database whose first sector is zeroed is still recognized by its second header copy.
         let mut shadow = vec![0; 16384];
         shadow[4100..4104].copy_from_slice(&DATABASE_MAGIC.to_le_bytes());
         assert_eq!(FileContent::detect(&shadow), FileContent::Ese(EseFileKind::Database));

@@ -23,7 +23,7 @@ use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeI
 pub const DATABASE_VERSION: u32 = 0x620;
 /// Format update that Jetcell writes, which is the latest that all known readers accept.
 pub const DATABASE_UPDATE: u32 = 20;
-/// Newest format update that is known. A newer one may have unknown records and log records.
+/// Newest format update known to this crate. Newer updates may contain unknown records and log records.
 pub const NEWEST_DATABASE_UPDATE: u32 = 0x12C;
 /// Magic number in the second word of a database header.
 pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
@@ -86,7 +86,7 @@ layout! {
     /// `logtimeEcFix...`.
     ///
     /// ```text
-    /// 0 count   4 last time   12 count before the last recovery of the counters
+    /// 0 count   4 last time   12 count before the last reset of the counters
     /// ```
     #[derive(Copy, Default)]
     pub struct FaultCounter {

@@ -38,9 +38,9 @@
 //!
 //! # Module overview
 //!
-//! | in a file | module |
+//! | contents | module |
 //! | --- | --- |
-//! | kind of a file | [`recognise`] |
+//! | type of a file | [`recognise`] |
 //! | database header and its shadow | [`header`] |
 //! | checksums of pages, headers and log segments | [`checksum`] |
 //! | pages of B+ trees | [`page`] |
@@ -73,10 +73,10 @@
 //!
 //! # Source of the format
 //!
-//! Layouts and names follow the source of the engine that Microsoft published. They were verified on a corpus of real
-//! files from several versions of Windows. The description of a module states where this was not possible. The
-//! description of each type shows its layout once, with offsets. The type has ESE's own name as a search alias: a
-//! search for `LGPOS` finds [`LogPosition`].
+//! Layouts and names follow the engine source code that Microsoft published. They were verified on a corpus of real
+//! files from several versions of Windows. The module documentation notes any exceptions. The documentation of each
+//! type shows its layout once, with offsets. ESE's own name for a type is a search alias: a search for `LGPOS` finds
+//! [`LogPosition`].
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -6,7 +6,7 @@ use std::path::Path;
 /// The command line of `jetcell recover` for a database and its logs. Unknown paths are shown as placeholders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverCommand<'p> {
-    /// The database; `None` if it is in the directory of the logs, or unknown.
+    /// The database; `None` if it is in the log directory or its path is unknown.
     pub database: Option<&'p Path>,
     /// Directory of the logs; `None` if it is unknown.
     pub logs: Option<&'p Path>,

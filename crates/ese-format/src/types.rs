@@ -65,15 +65,15 @@ impl fmt::Display for PageNumber {
 pub struct DbTime(pub u64);
 
 impl DbTime {
-    /// Time of a page that a shrink removed from its database. ESE: `dbtimeShrunk`.
+    /// dbtime of a page that was removed from its database by a shrink. ESE: `dbtimeShrunk`.
     #[doc(alias = "dbtimeShrunk")]
     pub const SHRUNK: DbTime = DbTime(u64::MAX - 2);
-    /// Time of a page that did not exist in the state to which its database was reverted. ESE: `dbtimeRevert`.
+    /// dbtime of a page that did not exist in the state to which its database was reverted. ESE: `dbtimeRevert`.
     #[doc(alias = "dbtimeRevert")]
     pub const REVERTED: DbTime = DbTime(u64::MAX - 3);
 
-    /// Returns whether a page with this time is older than every change, as if it had never been written. Its content
-    /// has no meaning.
+    /// Returns true if a page with this dbtime counts as never written. Such a page is older than every change, and
+    /// its contents have no meaning.
     pub const fn is_unwritten(self) -> bool {
         self.0 == DbTime::SHRUNK.0 || self.0 == DbTime::REVERTED.0
     }
@@ -170,8 +170,8 @@ impl fmt::Debug for PageSize {
 ///  | offset | segment| generation |   little-endian; compares as one u64
 /// ```
 ///
-/// Offsets up to [`RECORDS_AT`](crate::log::segment::RECORDS_AT) are equal: ESE stores the position of the first record in a segment with the offset of
-/// the record or with 0.
+/// All offsets up to [`RECORDS_AT`](crate::log::segment::RECORDS_AT) compare as equal. ESE may store the position of
+/// a segment's first record with either the record's offset or 0.
 #[doc(alias = "LGPOS")]
 #[derive(Clone, Copy, Default)]
 pub struct LogPosition {
@@ -213,7 +213,7 @@ impl LogPosition {
         LogPosition::from_u64(self.place().saturating_add(1))
     }
 
-    /// Returns a number with the order of positions.
+    /// Returns a number that sorts in the same order as positions.
     const fn place(self) -> u64 {
         let first = LogPosition::FIRST_RECORD;
         LogPosition { offset: if self.offset < first { first } else { self.offset }, ..self }.to_u64()

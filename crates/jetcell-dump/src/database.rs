@@ -19,7 +19,7 @@ pub(crate) struct DumpedDatabase<'s> {
     pub(crate) page_size: PageSize,
     /// Number of whole pages after the two header copies.
     pub(crate) pages: u32,
-    /// Whether the pages have checksums, which those of a temporary database do not.
+    /// Whether the pages have checksums. The pages of a temporary database do not.
     checksums: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum PageState {
     Zero,
     /// The checksum does not match.
     Bad,
-    /// The page was written with this other page number.
+    /// The page was written with a different page number, which is the value.
     WrongPage(u32),
     /// The page is beyond the end of the file.
     BeyondFile,
@@ -122,7 +122,7 @@ impl<'s> DumpedDatabase<'s> {
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         let checksums = header.fields.get("file_type") != Some(&DumpedValue::Number(FILE_TYPE_TEMPORARY));
         let mut database = DumpedDatabase { source, page_size, pages, checksums };
-        // The header of a temporary database may have the same file type as other databases.
+        // The header of a temporary database may have the same file type as that of an ordinary database.
         if number(&header.fields, "state") == STATE_JUST_CREATED {
             database.checksums &= !matches!(database.page(1).state, PageState::Bad | PageState::WrongPage(_));
         }

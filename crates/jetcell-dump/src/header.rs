@@ -18,7 +18,7 @@ use crate::{DumpSource, DumpedValue, EseFileKind, FileContent, Result, UnusableR
 
 /// File type of a temporary database, at byte 667 of its header.
 pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
-/// State of a database that was just created. A temporary database retains it.
+/// State of a database that was just created. A temporary database keeps this state.
 pub(crate) const STATE_JUST_CREATED: u64 = 1;
 const PAGE_SIZE_OFFSET: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
@@ -35,7 +35,7 @@ pub struct HeaderDump {
     pub format: EseFileKind,
     /// Size of the file in bytes.
     pub size: u64,
-    /// State of the checksum of the copy that is shown.
+    /// Checksum state of the copy that is shown.
     pub checksum: ChecksumState,
     /// State of the second header copy, for formats that have one.
     pub shadow: Option<ShadowState>,
@@ -97,8 +97,8 @@ fn header_layout(format: EseFileKind, start: &[u8]) -> Option<HeaderLayout> {
     })
 }
 
-/// Returns the page size with which the checksum of one of the copies matches. If there is none, returns the size in
-/// the first copy, or 4 KiB if that size is invalid, as in very old files.
+/// Returns the page size with which the checksum of one of the copies matches. If neither copy matches with any size,
+/// returns the size stored in the first copy. That size defaults to 4 KiB if it is invalid, as in very old files.
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);

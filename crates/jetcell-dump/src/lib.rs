@@ -1,4 +1,4 @@
-//! Dumps of ESE databases, transaction logs, checkpoints, and flush maps in forms for people and for programs.
+//! Dumps of ESE databases, transaction logs, checkpoints, and flush maps in human-readable and machine-readable form.
 //!
 //! Each kind of dump is a function that reads a [`DumpSource`] and writes items to a [`DumpOutput`], as text or as
 //! one JSON object per line. An item is written as soon as it is known. Damage is reported as a problem in the
@@ -38,8 +38,8 @@
 //! | [`dump_checkpoint`] | checkpoint | the fields |
 //! | [`dump_flush_map`] | flush map | the flush type of every page |
 //!
-//! Invariants: files are never written. Memory does not depend on the size of a file, except for one bit per page and
-//! one entry per tree of the catalog. No sequence of bytes causes a panic or an endless dump. The crate does not
+//! Invariants: files are never written. Memory use does not depend on the size of a file, except for one bit per page
+//! and one entry per tree in the catalog. No sequence of bytes causes a panic or an endless dump. The crate does not
 //! check whether a database is consistent; `ese-check` does.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

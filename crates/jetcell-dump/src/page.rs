@@ -44,8 +44,8 @@ struct PageHeaderDump {
     next: u32,
     flags: DumpedValue,
     flush_type: u32,
-    /// Number of free bytes. The next two fields are how many of these rollbacks may still need, and the start of the
-    /// contiguous free area.
+    /// Number of free bytes. The next two fields are the number of these bytes that rollbacks may still need, and the
+    /// start of the contiguous free area.
     free: usize,
     uncommitted_free: usize,
     free_start: usize,

@@ -19,7 +19,7 @@ pub struct AdditionalRows {
 /// Confidence that a carved row is a whole row of its table. It says nothing about when or why the row was removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CarveConfidence {
-    /// The key before the row is overwritten. Only the row itself was recognized.
+    /// The key, which precedes the row, is overwritten. Only the row itself was recognized.
     Low,
     /// The key and the row were recognized, but the end of the last value is not known. The value may be too long or
     /// too short.
@@ -45,10 +45,11 @@ impl fmt::Display for CarveConfidence {
     }
 }
 
-/// Origin of a carved row, except its page, which every exported row names.
+/// Origin of a carved row, other than its page, which every exported row contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CarvedOrigin {
-    /// Offset on the page of the first recognized byte: of the node, or of the row if its key is overwritten.
+    /// Offset of the first recognized byte on the page. This is the start of the node, or of the row if its key is
+    /// overwritten.
     pub offset: usize,
     /// Confidence that this is a row.
     pub confidence: CarveConfidence,

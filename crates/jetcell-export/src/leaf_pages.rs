@@ -11,7 +11,7 @@ use crate::table::SourceTable;
 /// Number of pages to prefetch.
 const PREFETCH_PAGES: u32 = 256;
 
-/// Leaves with a valid checksum, by the tree whose id they contain, as ranges of consecutive pages.
+/// Leaves with a valid checksum, as ranges of consecutive pages, keyed by the tree id that the pages contain.
 pub(crate) struct LeafPages(HashMap<TreeId, Vec<(u32, u32)>>);
 
 impl LeafPages {

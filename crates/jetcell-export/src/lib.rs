@@ -3,7 +3,7 @@
 //! [`export`] writes tables to files or to standard output. For direct access to the rows, [`SourceDatabase`] opens a
 //! database, and an [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads
 //! each row as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as
-//! an [`ExportIssue`] and marked in the output; it is never silently left out. [`export_timeline`] writes all times of
+//! an [`ExportIssue`] and marked in the output; it is never silently omitted. [`export_timeline`] writes all times of
 //! several databases as one table, and [`compare_rows`] compares two versions of a database.
 //!
 //! ```no_run

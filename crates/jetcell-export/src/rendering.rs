@@ -24,7 +24,8 @@ pub struct RenderingOptions {
 /// identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CurrencyFormat {
-    /// Renders integers in databases whose schema is known to use them that way, and as decimals in all others.
+    /// Renders integers in databases whose schema is known to store integers in these columns, and decimals in all
+    /// others.
     #[default]
     BySchema,
     /// Renders decimals with four digits after the decimal point.

@@ -148,7 +148,7 @@ pub struct RowCursor {
 /// Reason why a portion of rows ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortionEnd {
-    /// The visitor stopped the reading.
+    /// The visitor stopped reading.
     More,
     /// Rows are missing before the next row ([`RowReadOptions::stop_at_missing`]). [`ExportIssues::last_missing`]
     /// contains the reason.
@@ -171,8 +171,8 @@ impl RowCursor {
         RowCursor { selected, walk, leaf: None, carved: None, shape, hidden_deleted_rows: 0, pages, long }
     }
 
-    /// Returns the number of rows flagged deleted that were left out so far ([`AdditionalRows::deleted`]). Rows outside
-    /// the selected times are not counted.
+    /// Returns the number of rows flagged as deleted that were skipped so far ([`AdditionalRows::deleted`]). Rows
+    /// outside the selected times are not counted.
     pub fn hidden_deleted_rows(&self) -> u64 {
         self.hidden_deleted_rows
     }

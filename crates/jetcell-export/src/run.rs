@@ -177,7 +177,7 @@ pub(crate) fn sync_at_end(options: &ExportOptions) -> io::Result<()> {
     }
 }
 
-/// Reports the rows flagged deleted that were left out, and the rows that were carved.
+/// Reports the rows flagged as deleted that were skipped, and the rows that were carved.
 pub(crate) fn note_other_rows(
     issues: &mut ExportIssues,
     hidden: u64,

@@ -11,7 +11,7 @@ use crate::value::write_guid;
 
 /// Control flag of descriptors that contain offsets instead of pointers.
 const SELF_RELATIVE: u16 = 0x8000;
-/// Prefix of descriptors that Active Directory stored together with the mask of their parts.
+/// Prefix with which Active Directory stored some descriptors: a mask of the descriptor's parts.
 const ALL_PARTS: [u8; 4] = [0x0f, 0, 0, 0];
 /// Control flags of the discretionary list: present, and the flags that SDDL names.
 const DISCRETIONARY: (u16, [(u16, &str); 3]) = (0x4, [(0x1000, "P"), (0x100, "AR"), (0x400, "AI")]);

@@ -17,7 +17,7 @@ use crate::time_filter::{TimeFilter, has_times};
 pub struct Selection {
     /// Table patterns. If empty, all tables are exported.
     pub tables: Vec<String>,
-    /// Column patterns. If empty, all columns are exported. A table without a matching column is left out.
+    /// Column patterns. If empty, all columns are exported. A table without a matching column is skipped.
     pub columns: Vec<String>,
     /// Time condition for rows. If `None`, all rows are exported.
     pub times: Option<TimeCondition>,

@@ -24,7 +24,7 @@ use crate::walk::LeafWalk;
 pub struct SourceDatabase {
     pub(crate) database: ReadableDatabase,
     tables: Vec<SourceTable>,
-    /// Read when rows are carved for the first time.
+    /// Pages of all tables, read when rows are carved for the first time.
     leaf_pages: OnceLock<LeafPages>,
 }
 

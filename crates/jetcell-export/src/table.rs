@@ -156,7 +156,7 @@ pub struct SourceTable {
     pub name: String,
     /// Columns in the order of their ids. They include inherited columns.
     pub columns: Vec<TableColumn>,
-    /// Columns that were deleted. Old records contain them.
+    /// Deleted columns, which old records may still contain.
     pub(crate) deleted_columns: Vec<ColumnId>,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -251,7 +251,7 @@ impl SourceTable {
     /// Returns the position in [`SourceTable::columns`] of a tagged column that a record stores under this id.
     pub(crate) fn tagged_position(&self, stored: ColumnId) -> Option<usize> {
         let position = |id| self.columns.binary_search_by_key(&id, |column| column.column.id).ok();
-        // Records do not mark inherited columns of the oldest format.
+        // In the oldest format, records do not mark inherited columns.
         position(stored).or_else(|| position(stored.inherited()))
     }
 }

@@ -16,8 +16,8 @@ pub(crate) struct TimeFilter {
 }
 
 impl TimeFilter {
-    /// Creates a condition that at least one of these columns contains a time in the range. Returns `None` if there
-    /// are no columns.
+    /// Creates a condition that is met if at least one of these columns contains a time in the range. Returns `None`
+    /// if there are no columns.
     pub(crate) fn new(columns: Vec<TableColumn>, range: RangeInclusive<i64>) -> Option<TimeFilter> {
         (!columns.is_empty()).then_some(TimeFilter { columns, range })
     }

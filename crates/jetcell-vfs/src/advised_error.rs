@@ -1,11 +1,11 @@
-//! Errors with advice, for callers that use only file operations.
+//! I/O errors that carry advice to the user, for callers that know only file operations.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// An error together with the advice, as the content of an [`io::Error`].
+/// An error and its advice, which an [`io::Error`] wraps.
 #[derive(Debug)]
 struct AdvisedError {
     error: Box<dyn Error + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Whether `io_uring` or threads run the transfers of real files.
+//! Choice between `io_uring` and threads for the transfers of real files.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum Backend {
     /// `io_uring` if the kernel allows it, otherwise threads.
     #[default]
     Auto,
-    /// `io_uring` only. Creating the file system fails if the kernel refuses it.
+    /// `io_uring` only. The file system cannot be created if the kernel refuses `io_uring`.
     Uring,
     /// Threads that make blocking calls.
     Threads,

@@ -1,7 +1,7 @@
 //! I/O buffers that the kernel can transfer to and from directly.
 //!
-//! Each large buffer has its own mapping and does not come from the allocator. Its memory is allocated on the first
-//! access to each page of memory and freed when the buffer is dropped.
+//! Large buffers do not come from the allocator: each has its own mapping. The memory of a mapping is allocated page
+//! by page on first access and freed when the buffer is dropped.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -39,11 +39,11 @@ impl IoBuffer {
     /// of a huge page only under memory pressure.
     pub const HUGE: usize = 2 << 20;
 
-    /// Minimum size in bytes of a buffer that has its own mapping. By default, the largest database page size. An
-    /// allocator would cache such memory per thread.
+    /// Minimum size in bytes of a buffer that has its own mapping. In release builds, this is the largest database
+    /// page size. An allocator would cache such memory per thread.
     ///
-    /// Simulations, which are debug builds, create medium-sized buffers at a high rate. There, a mapping with a page
-    /// fault for each page costs more than zeroing memory of the allocator.
+    /// Simulations, which are debug builds, create medium-sized buffers at a high rate. For them, the page faults of
+    /// a mapping cost more than zeroing memory from the allocator.
     const MAPPED: usize = if cfg!(debug_assertions) { 512 << 10 } else { 32 << 10 };
 
     /// Creates a zeroed buffer. The memory of a large buffer is allocated when it is first written.

@@ -166,7 +166,7 @@ pub trait File: Send + Sync {
     /// The change is durable after [`File::sync`]. A call for a range past the end of the file has no effect, so
     /// callers can use it to test whether holes are supported.
     ///
-    /// Errors: the file system does not support holes (`Unsupported`).
+    /// Fails with `Unsupported` if the file system does not support holes.
     #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
@@ -241,16 +241,16 @@ pub trait Vfs: Send + Sync {
     /// Creates `to` with the current content of `from` by sharing its blocks, which takes almost no time or space.
     /// The new file is durable after a sync of the file and of its directory.
     ///
-    /// Errors: the file system cannot share blocks (`Unsupported`), or the paths are on different file systems
-    /// (`CrossesDevices`). After an error the file `to` does not exist, unless it existed before.
+    /// Fails with `Unsupported` if the file system cannot share blocks, and with `CrossesDevices` if the paths are on
+    /// different file systems. After an error the file `to` does not exist, unless it existed before.
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Creates a hard link `to` to the file `from`. `to` must not exist. The link is durable after `sync_directory`.
     ///
-    /// Errors: the file system does not support links (`Unsupported`), or the paths are on different file systems
-    /// (`CrossesDevices`).
+    /// Fails with `Unsupported` if the file system does not support links, and with `CrossesDevices` if the paths are
+    /// on different file systems.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())

@@ -1,4 +1,4 @@
-//! Files that a user names.
+//! Lists the files at paths that a user names.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,8 @@ use crate::{is_unfinished, with_path};
 /// Returns the sorted files at the given paths. A directory is replaced by the files in it, except unfinished ones.
 ///
 /// # Errors
-/// A path does not exist or cannot be read, or a directory contains a link without a target. The error contains the path.
+/// Returns an error if a path does not exist or cannot be read, or if a directory contains a dangling link. The error
+/// contains the path.
 pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -22,7 +23,7 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
             let path = entry.path();
             match fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
-                // A link without a target may stand for a database on a file system that is not mounted.
+                // A dangling link may point to a database on a file system that is not mounted.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && is_link(&path) => {
                     let what = "the target of the link does not exist";
                     return Err(with_path(&path, io::Error::new(error.kind(), what)));
@@ -38,7 +39,7 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A path below a directory that [`files_below`] leaves out, although it may stand for files.
+/// A path below a directory that [`files_below`] skips, although it may lead to files.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SkippedPath {
@@ -52,9 +53,9 @@ pub enum SkippedPath {
     Unfinished(PathBuf),
 }
 
-/// Returns the files below a directory in name order. `skipped` receives what is left out, except pipes, sockets and
-/// devices, which are not files with content. Links to directories are not followed, because they may form a loop. A
-/// link to a directory that is itself below the listed one is not reported.
+/// Returns the files below a directory in name order. `skipped` receives the paths that are skipped, except pipes,
+/// sockets and devices, which are not files with content. Links to directories are not followed, because they may
+/// form a loop. A link to a directory that is itself below the listed one is not reported.
 pub fn files_below(directory: &Path, skipped: &mut dyn FnMut(SkippedPath)) -> Vec<PathBuf> {
     let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let mut files = Vec::new();

@@ -25,7 +25,7 @@ impl FileStem {
     /// Validates a base name.
     ///
     /// # Errors
-    /// [`NameError::BaseName`]: the text is not three ASCII letters or digits.
+    /// Returns [`NameError::BaseName`] unless the text is three ASCII letters or digits.
     pub fn new(text: &str) -> Result<FileStem, NameError> {
         match <[u8; FileStem::LEN]>::try_from(text.as_bytes()) {
             Ok(bytes) if bytes.iter().all(u8::is_ascii_alphanumeric) => Ok(FileStem(bytes)),
@@ -60,7 +60,7 @@ impl FileName {
     /// Validates a name.
     ///
     /// # Errors
-    /// The text is not a single path component.
+    /// Returns an error if the text is not a single path component.
     pub fn new(text: impl Into<String>) -> Result<FileName, NameError> {
         let text = text.into();
         match text.as_str() {
@@ -75,7 +75,7 @@ impl FileName {
     /// Returns the last component of a path as a file name.
     ///
     /// # Errors
-    /// The last component of the path is not a valid name, or not valid UTF-8.
+    /// Returns an error if the last component of the path is not a valid name or not valid UTF-8.
     pub fn from_path(path: &Path) -> Result<FileName, NameError> {
         FileName::new(path.file_name().unwrap_or_default().to_string_lossy())
     }

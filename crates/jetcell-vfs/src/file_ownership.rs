@@ -28,8 +28,8 @@ pub(crate) fn nofollow_error(error: Errno) -> io::Error {
     }
 }
 
-/// Fails unless an open file is a regular file with exactly one name, and its owner is the one that this process's
-/// new files in that directory get.
+/// Fails unless an open file is a regular file with exactly one name. Its owner must be the one that new files of
+/// this process get in the same directory.
 pub(crate) fn check_ownership(file: impl AsFd, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {

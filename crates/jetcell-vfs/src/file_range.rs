@@ -1,4 +1,4 @@
-//! A part of a file that is read as a file.
+//! A part of a file, presented as a file of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ pub struct FileRange {
 }
 
 impl FileRange {
-    /// Returns a view of `len` bytes from `start` on, or of all bytes from `start` on.
+    /// Returns a view of `len` bytes starting at `start`. If `len` is `None`, the view extends to the end of the
+    /// file.
     ///
     /// # Errors
-    /// The file ends before the range.
+    /// Returns an error if the file ends before the end of the range.
     pub fn new(inner: Arc<dyn File>, start: u64, len: Option<u64>) -> io::Result<FileRange> {
         let file = inner.len()?;
         let rest = file.checked_sub(start);
@@ -29,7 +30,8 @@ impl FileRange {
         }
     }
 
-    /// Returns the offset in the file of `len` bytes at `offset` of the range.
+    /// Converts an offset in the range to an offset in the file. Fails if `len` bytes at this offset exceed the
+    /// range.
     fn offset_in_file(&self, offset: u64, len: usize) -> io::Result<u64> {
         let end = offset.checked_add(len as u64);
         let inside = end.is_some_and(|end| end <= self.len);

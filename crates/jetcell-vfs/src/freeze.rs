@@ -83,8 +83,8 @@ impl FreezableVfs {
     /// Blocks all changes until the returned guard is dropped, but for at most `limit`. Returns when no change is in
     /// progress. Reads are not blocked.
     ///
-    /// Errors: the file system is already frozen (`WouldBlock`); changes in progress did not complete in time
-    /// (`TimedOut`).
+    /// Fails with `WouldBlock` if the file system is already frozen, and with `TimedOut` if changes in progress did
+    /// not complete in time.
     pub fn freeze(&self, limit: Duration) -> io::Result<FrozenVfs> {
         let gate = &self.gate;
         let until = gate.now().saturating_add(limit.as_nanos().min(u128::from(u64::MAX)) as u64).max(1);

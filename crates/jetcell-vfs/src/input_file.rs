@@ -29,7 +29,7 @@ impl Read for InputFile {
 /// Opens a file for reading without ever waiting for another process to open it. An unnamed pipe is accepted.
 ///
 /// # Errors
-/// In addition to system errors: the path is a directory, a named pipe, a socket or a device.
+/// Returns system errors. Also returns an error if the path is a directory, a named pipe, a socket or a device.
 pub fn open_input(path: &Path) -> io::Result<InputFile> {
     open(path, OFlags::empty())
 }
@@ -37,7 +37,8 @@ pub fn open_input(path: &Path) -> io::Result<InputFile> {
 /// Like [`open_input`], for a file that controls which files are written or removed.
 ///
 /// # Errors
-/// Errors of [`open_input`]; the path is a link; the file has other names, or may have been prepared by another user.
+/// Returns the errors of [`open_input`]. Also returns an error if the path is a link, or if the file has other names
+/// or may have been prepared by another user.
 pub fn open_trusted_input(path: &Path) -> io::Result<InputFile> {
     let file = open(path, OFlags::NOFOLLOW)?;
     check_ownership(&file.0, path)?;
@@ -69,7 +70,7 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
 /// opens the file by name.
 ///
 /// # Errors
-/// Errors of [`open_input`]; the file is larger than `largest`.
+/// Returns the errors of [`open_input`], and an error if the file is larger than `largest`.
 pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
     if open_input(path)?.0.metadata()?.len() > largest { Err(too_large(largest)) } else { Ok(()) }
 }
@@ -77,7 +78,7 @@ pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
 /// Reads a file of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Errors of [`open_input`] and of reading; the file is larger than `largest`.
+/// Returns the errors of [`open_input`] and of reading, and an error if the file is larger than `largest`.
 pub fn read_input_bytes(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_input(path)?, largest)
 }
@@ -91,7 +92,8 @@ fn read_at_most(file: InputFile, max: u64) -> io::Result<Vec<u8>> {
 /// Reads a secret, such as a token or a private key, of at most `max` bytes with [`open_input`].
 ///
 /// # Errors
-/// Errors of [`read_input`]; users other than the owner of the file can read or change it (`PermissionDenied`).
+/// Returns the errors of [`read_input`]. Also returns an error (`PermissionDenied`) if users other than the file's
+/// owner can read or change it.
 pub fn read_secret(path: &Path, max: u64) -> io::Result<String> {
     let file = open_input(path)?;
     require_private(&file, path)?;
@@ -101,7 +103,7 @@ pub fn read_secret(path: &Path, max: u64) -> io::Result<String> {
 /// Checks that [`read_secret`] can read a secret. Used before other code opens the file by name.
 ///
 /// # Errors
-/// Errors of [`read_secret`].
+/// Returns the errors of [`read_secret`].
 pub fn check_secret(path: &Path, max: u64) -> io::Result<()> {
     require_private(&open_input(path)?, path)?;
     check_input(path, max)
@@ -135,7 +137,7 @@ fn too_large(largest: u64) -> io::Error {
 /// Reads a string of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Errors of [`read_input_bytes`]; the text is not UTF-8.
+/// Returns the errors of [`read_input_bytes`], and an error if the text is not UTF-8.
 pub fn read_input(path: &Path, largest: u64) -> io::Result<String> {
     text(read_input_bytes(path, largest)?)
 }

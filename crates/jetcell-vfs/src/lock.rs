@@ -36,8 +36,8 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Locks a file or block device. Waits up to [`DEVICE_WAIT`] for a block device; for a file, fails immediately if
-    /// the lock is held.
+    /// Locks a file or block device. Waits up to `DEVICE_LOCK_TIMEOUT` for a block device. For a file, fails
+    /// immediately if the lock is held.
     pub fn acquire(at: &ResolvedPath<'_>, clock: &dyn Clock) -> io::Result<FileLock> {
         let until =
             clock.monotonic() + if is_block_device(at) { DEVICE_LOCK_TIMEOUT } else { Duration::ZERO };
@@ -124,11 +124,11 @@ pub fn try_lock_open(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Returns true if this or another process holds the lock on a file. Creates and changes nothing; a missing file is
-/// not locked.
+/// Returns true if this or another process holds the lock on a file. Does not create or change anything. A missing
+/// file counts as not locked.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// Returns an error if the file cannot be opened.
 pub fn is_locked(path: &Path) -> io::Result<bool> {
     // Without NONBLOCK, opening a pipe would wait until its other end is opened.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;

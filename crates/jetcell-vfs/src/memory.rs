@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// Checks that the process may allocate `bytes` more of address space under its limits (`ulimit -v`, `ulimit -d`) and
-/// the kernel's overcommit policy. The check itself does not use any memory.
+/// Checks that the process may allocate `bytes` bytes of additional address space under its limits (`ulimit -v`,
+/// `ulimit -d`) and the kernel's overcommit policy. The check itself does not use any memory.
 ///
 /// # Errors
-/// The kernel refuses a mapping of this size.
+/// Returns an error if the kernel refuses a mapping of this size.
 pub fn try_reserve(bytes: usize) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
     if bytes == 0 {

@@ -29,7 +29,8 @@ impl OutputFile {
     /// Creates a file, or truncates an existing file to zero length.
     ///
     /// # Errors
-    /// The path is a link, or another user may have prepared the file: it has other names or another owner.
+    /// Returns an error if the path is a link, or if the file has other names or another owner. Another user may have
+    /// prepared such a file.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
         let file = OutputFile::open(path, OFlags::empty())?;
         // The file must not be truncated before its ownership has been checked.
@@ -40,7 +41,7 @@ impl OutputFile {
     /// Opens a file for appending. Creates it if it does not exist.
     ///
     /// # Errors
-    /// Errors of [`OutputFile::create`].
+    /// Returns the errors of [`OutputFile::create`].
     pub fn append(path: &Path) -> io::Result<OutputFile> {
         OutputFile::open(path, OFlags::APPEND)
     }
@@ -80,8 +81,8 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
     bounded(|| rustix::fs::fsync(&opened))
 }
 
-/// Makes everything durable that was written to the file system of a directory. For many files, this is faster than a
-/// sync of each.
+/// Makes everything that was written to the file system of a directory durable. For many files, this is faster than
+/// syncing each of them.
 pub fn sync_file_system(directory: &Path) -> io::Result<()> {
     let opened = open_directory(directory)?;
     bounded(|| rustix::fs::syncfs(&opened))
@@ -136,7 +137,7 @@ pub fn clone_or_copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bo
 /// Opens a file for reading and writing, and keeps its content. Creates it if it does not exist.
 ///
 /// # Errors
-/// Errors of [`OutputFile::create`].
+/// Returns the errors of [`OutputFile::create`].
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_owned_file(path, OFlags::RDWR)
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Text of an error together with its source, as the content of an [`io::Error`].
+/// The text of an error and its source, which an [`io::Error`] wraps.
 #[derive(Debug)]
 struct SourcedError {
     text: String,

@@ -21,7 +21,8 @@ pub fn is_unfinished(path: &Path) -> bool {
     ending.is_some_and(|ending| ending == UNFINISHED || OTHERS.contains(&ending))
 }
 
-/// Returns the path of the temporary file for a file that only one process replaces: the same path at each call.
+/// Returns the path of the temporary file for a file that only one process replaces. Every call returns the same
+/// path.
 pub fn fixed_unfinished_path(path: &Path) -> PathBuf {
     with_ending(path, UNFINISHED)
 }

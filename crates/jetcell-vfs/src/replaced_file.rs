@@ -27,7 +27,8 @@ pub fn unique_unfinished(path: &Path) -> PathBuf {
 /// the content.
 ///
 /// # Errors
-/// An operation failed. The file has its old content, or the new content if only the directory sync failed.
+/// Returns an error if an operation fails. The file then has its old content, or the new content if only the
+/// directory sync failed.
 pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason) -> io::Result<()> {
     replace_file_through(vfs, path, &vfs.unfinished_path(path), content, reason)
 }
@@ -36,7 +37,7 @@ pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason
 /// file at that path is removed.
 ///
 /// # Errors
-/// Errors of [`replace_file`].
+/// Returns the errors of [`replace_file`].
 pub fn replace_file_through(
     vfs: &dyn Vfs,
     path: &Path,
@@ -52,7 +53,7 @@ pub fn replace_file_through(
 /// leaves an incomplete one.
 ///
 /// # Errors
-/// Errors of [`replace_file`].
+/// Returns the errors of [`replace_file`].
 pub fn replace_file_unsynced(
     vfs: &dyn Vfs,
     path: &Path,
@@ -110,7 +111,7 @@ fn is_leftover(left: &str, name: &str) -> bool {
 /// Removes a file or a link. Returns true if it existed. Durable after `sync_directory`.
 ///
 /// # Errors
-/// The file exists and cannot be removed.
+/// Returns an error if the file exists and cannot be removed.
 pub fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     match vfs.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -121,7 +122,7 @@ pub fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
 /// Removes a file or a link durably. Returns true if it existed.
 ///
 /// # Errors
-/// The file exists and cannot be removed, or its directory cannot be synced.
+/// Returns an error if the file exists and cannot be removed, or if its directory cannot be synced.
 pub fn remove_durably(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     let existed = remove_if_exists(vfs, path)?;
     if existed {

@@ -39,7 +39,8 @@ pub struct UnfinishedFile {
     file: OutputFile,
     unfinished: PathBuf,
     path: PathBuf,
-    /// Another process may have replaced the temporary file before this process acquired its lock.
+    /// True if other processes use the same temporary name. One of them may have replaced the temporary file before
+    /// this process acquired its lock.
     is_exclusive: bool,
     finished: bool,
 }
@@ -49,8 +50,8 @@ impl UnfinishedFile {
     /// interfere with each other.
     ///
     /// # Errors
-    /// The file cannot be created; `path` has no file name, or is a device, a pipe, a socket, or a link to one of
-    /// them.
+    /// Returns an error if the file cannot be created. Also returns an error if `path` has no file name, or is a
+    /// device, a pipe, a socket, or a link to one of them.
     pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
         path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         refuse_special_file(path)?;
@@ -62,8 +63,8 @@ impl UnfinishedFile {
     /// Creates the file as `path.partial`, and locks it. A file that a killed process left there is replaced.
     ///
     /// # Errors
-    /// Another process is writing the file (`ResourceBusy`), and the errors of [`UnfinishedFile::create`]. The text
-    /// contains the temporary path if the temporary file cannot be created.
+    /// Returns the errors of [`UnfinishedFile::create`], and `ResourceBusy` if another process is writing the file.
+    /// The text contains the temporary path if the temporary file cannot be created.
     pub fn create_exclusive(path: &Path) -> io::Result<UnfinishedFile> {
         refuse_special_file(path)?;
         let unfinished = with_ending(path, PARTIAL);
@@ -112,7 +113,7 @@ impl UnfinishedFile {
     /// Makes the content durable under the temporary name.
     ///
     /// # Errors
-    /// The temporary name refers to a file of another process (`ResourceBusy`).
+    /// Returns `ResourceBusy` if the temporary name refers to a file of another process.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync()?;
         if self.has_its_name()? { Ok(()) } else { Err(in_use_error()) }
@@ -132,7 +133,7 @@ impl UnfinishedFile {
     /// Renames the file to its final name. The file may be lost in a power failure.
     ///
     /// # Errors
-    /// The temporary name refers to a file of another process (`ResourceBusy`).
+    /// Returns `ResourceBusy` if the temporary name refers to a file of another process.
     pub fn finish_unsynced(mut self) -> io::Result<()> {
         if self.has_its_name()? { self.rename() } else { Err(in_use_error()) }
     }
@@ -163,7 +164,7 @@ impl UnfinishedFile {
 /// `/dev/null` is not replaced; the content is written to it.
 ///
 /// # Errors
-/// Errors of [`UnfinishedFile::create`] and [`UnfinishedFile::finish`].
+/// Returns the errors of [`UnfinishedFile::create`] and [`UnfinishedFile::finish`].
 pub fn replace_output(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|named| named.file_type().is_char_device()) {
         return OutputFile::create(path)?.write_all(content.as_ref());
@@ -173,8 +174,8 @@ pub fn replace_output(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> 
     file.finish()
 }
 
-/// Returns an error if the path names something that a file cannot replace. A missing file and a directory are left to
-/// the later calls.
+/// Returns an error if the path names something that a file cannot replace. A missing file or a directory is handled
+/// by the later calls.
 fn refuse_special_file(path: &Path) -> io::Result<()> {
     let is_special = |file: &fs::Metadata| !file.is_file() && !file.is_dir();
     match (fs::symlink_metadata(path), fs::metadata(path)) {

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  log file:  segment 0 = header (32-bit XOR) | segments 1.. of 4 KiB, each with its checksum and its position
-//!  chain:     a header names its predecessor's creation time and the XOR of that one's segment checksums
+//!  chain:     a header stores the creation time of its predecessor and the XOR of the predecessor's segment checksums
 //! ```
 //!
-//! The last segment is written twice. The copy is one segment further and verifies only with the previous index. A
-//! bad segment that is followed by such a copy is a torn write, which recovery repairs. It is a state, not damage. If
-//! segments store the start of their write, a torn write of several segments can also be distinguished from damage
-//! (`ese_format::log::scan`).
+//! The last segment is written twice. The copy occupies the next segment and verifies only with the index of the
+//! original. A bad segment that is followed by such a copy is a torn write, which recovery repairs. It is reported as
+//! a state, not as damage. If segments store the start of their write, a torn write of several segments can also be
+//! distinguished from damage (`ese_format::log::scan`).
 
 use std::path::{Path, PathBuf};
 

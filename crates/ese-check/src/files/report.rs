@@ -32,7 +32,7 @@ pub enum CheckOutcome {
 /// State of a checked file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileState {
-    /// State that the header of a database contains.
+    /// Database, with the state stored in its header.
     Database(DatabaseState),
     /// Temporary database.
     Temporary,
@@ -112,7 +112,7 @@ pub struct FileReport {
     /// Whether the file is readable but not an ESE file.
     #[serde(skip)]
     pub foreign: bool,
-    /// Error of the system, if the file cannot be opened or its start cannot be read.
+    /// Error from the operating system, if the file cannot be opened or its start cannot be read.
     #[serde(skip)]
     pub io_error: Option<Arc<io::Error>>,
     /// All findings, which are not part of the summary.

@@ -14,9 +14,9 @@ use crate::findings::tree_label::table_name;
 pub enum Severity {
     /// The finding describes a state, not damage.
     Info,
-    /// The finding is unusual, or can be explained by the database not having been shut down cleanly.
+    /// The finding reports something unusual, or something that may only be due to an unclean shutdown.
     Warning,
-    /// The finding is actual damage.
+    /// The finding reports actual damage.
     Error,
 }
 
@@ -109,7 +109,7 @@ pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 pub struct FindingCounts {
     /// Number of findings that report damage.
     pub errors: u64,
-    /// Number of findings that are unusual or that recovery would repair.
+    /// Number of findings that report something unusual or something that recovery would repair.
     pub warnings: u64,
     /// Number of findings that describe a state.
     pub infos: u64,

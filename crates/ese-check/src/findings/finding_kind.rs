@@ -51,7 +51,7 @@ kinds! {
     ShadowHeaderStale = "shadow-header-stale": "no data is lost; the newer copy of the header was used",
     /// The file is shorter than the space that the database owns.
     FileTruncated = "file-truncated": "the data on the missing pages is lost",
-    /// The format update of the database is newer than all known ones.
+    /// The format update of the database is newer than any update known to the check.
     FormatNewer = "format-newer": "the check knows only earlier formats and may report intact data as damaged",
     /// Bytes follow the last whole page.
     TrailingBytes = "trailing-bytes": "no data is affected",

@@ -149,8 +149,8 @@ impl ReadableDatabase {
         self.temporary
     }
 
-    /// Returns true if the first page of a database that was just created has content without a valid checksum. The
-    /// header of a temporary database may have the same file type as other databases.
+    /// Returns true if the database was just created and its first page has content but not a valid checksum. The
+    /// database is then temporary, although its header may have the same file type as other databases.
     fn is_unsealed(&self) -> bool {
         self.header.state == DatabaseState::JustCreated
             && self.file_pages > 0
@@ -214,7 +214,7 @@ impl ReadableDatabase {
         page.get() <= self.file_pages
     }
 
-    /// Returns the number of whole pages from `page` on that are in a hole of the file. They read as zeros.
+    /// Returns the number of whole pages, starting at `page`, that lie in a hole of the file. They read as zeros.
     pub fn hole_at(&self, page: PageNumber) -> u32 {
         let offset = self.page_size.offset_of(page);
         let data = self.file.next_data(offset).unwrap_or(offset);
@@ -234,7 +234,7 @@ impl ReadableDatabase {
     }
 }
 
-/// Returns the error for a file whose header cannot be read. A file of another format is named.
+/// Returns the error for a file whose header cannot be read. If the file has a different format, the error names it.
 fn header_error(path: &Path, start: &[u8], error: HeaderError) -> CheckError {
     let path = path.to_owned();
     match FileContent::detect(start) {

@@ -1,7 +1,7 @@
 //! Compares two database files page by page.
 //!
-//! Pages are compared as they are stored, so the comparison also finds changes that no reader of the database sees.
-//! Memory does not depend on the size of the files.
+//! Pages are compared as they are stored, so the comparison also finds changes that are invisible to readers of the
+//! database. Memory use does not depend on the size of the files.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::pages::page_status::PageStatus;
 /// Maximum number of bytes of pages to read at once from each file.
 const CHUNK_LEN: u32 = 256 * 1024;
 
-/// Number of pages that are equal and different in two files.
+/// Counts of equal and different pages in two files.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PagePairCounts {
     /// Number of pages that are equal, byte for byte.
@@ -27,8 +27,8 @@ pub struct PagePairCounts {
     pub only: [u64; 2],
     /// True if the two copies of the header differ between the files.
     pub headers_differ: bool,
-    /// True if the files have different lengths, or if a length is not known. The lengths include a part of a page
-    /// after the last whole page.
+    /// True if the files have different lengths, or if a length is unknown. A partial page at the end of a file
+    /// counts toward its length.
     pub lengths_differ: bool,
 }
 
@@ -60,9 +60,9 @@ pub enum PageVersion {
     },
     /// All bytes are zero: the page was never written.
     Zero,
-    /// Single flipped bits, which the checksum can correct.
+    /// The page has single flipped bits, which the checksum can correct.
     FlippedBits,
-    /// The page was written as a different page.
+    /// The page was written with a different page number, which is the value.
     WrongPage(u32),
     /// The checksum does not match.
     BadChecksum,
@@ -186,7 +186,7 @@ struct ComparedChunk {
     buffer: IoBuffer,
     start: usize,
     size: usize,
-    /// Errors of single pages, by index. They are only present if the pages could not be read together.
+    /// Read errors of individual pages, by index. Present only if the pages could not be read together.
     errors: Vec<Option<String>>,
 }
 

@@ -46,7 +46,7 @@ impl SpareBuffers {
         spare.unwrap_or_else(|| IoBuffer::zeroed(len))
     }
 
-    /// Returns buffers to the pool. If there are too many short buffers, they replace the oldest ones.
+    /// Returns buffers to the pool. If the pool is full of short buffers, new ones replace the oldest.
     pub(crate) fn give_back(&self, returned: Vec<IoBuffer>) {
         let mut buffers = self.buffers();
         let (whole, parts): (Vec<_>, Vec<_>) =

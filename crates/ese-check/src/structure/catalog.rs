@@ -135,7 +135,7 @@ impl CheckedTable {
 
     /// Returns the tagged column that a record stores under this id.
     pub(crate) fn stored_column(&self, id: ColumnId) -> Option<&Column> {
-        // Records do not mark inherited columns of the oldest format.
+        // In the oldest format, records do not mark inherited columns.
         let inherited = || self.inherited.as_ref()?.get(id.inherited());
         let is_unmarked = |column: &&Column| !column.flags.contains(ColumnFlags::TEMPLATE);
         self.column(id).or_else(|| inherited().filter(is_unmarked))

@@ -53,8 +53,8 @@ impl CheckedSegment<'_> {
     }
 }
 
-/// Passes each key that a record should have in an index to `each`. There are none if the index excludes the record
-/// because of its nulls. Returns false if the keys cannot be rebuilt.
+/// Passes each key that a record should have in an index to `each`. A record that the index excludes because of its
+/// nulls does not have any keys. Returns false if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
     table: &CheckedTable,
     index: &CheckedIndex,

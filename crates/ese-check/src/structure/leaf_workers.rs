@@ -5,9 +5,9 @@
 //! for its reads, verifies the pages, and checks the leaves. A page that is not a sound leaf of the tree is handed
 //! back to the walk, which reports it.
 //!
-//! Invariants: the findings do not depend on read-ahead or on the order in which threads finish. Memory holds the
-//! check's spare buffers, at most [`MAX_TASKS_PER_THREAD`] tasks per thread, and at most [`MAX_TASKS`] tasks in
-//! total, including those of later trees. A tree smaller than one task does not start any threads.
+//! Invariants: the findings do not depend on read-ahead or on the order in which threads finish. At most
+//! [`MAX_TASKS_PER_THREAD`] tasks per thread are in memory, and at most [`MAX_TASKS`] in total, including those of
+//! later trees. The check's spare buffers add to this. A tree smaller than one task does not start any threads.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -238,7 +238,7 @@ pub(crate) struct ReferenceCounts {
     referred: HashMap<LongValueId, u32>,
 }
 
-/// Maximum number of long values in an account.
+/// Maximum number of long values in one part.
 const MAX_LONG_VALUES_PER_PART: u64 = 1 << 20;
 
 impl ReferenceCounts {

@@ -306,7 +306,8 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Returns an empty filter for the keys of a table's rows, which only indexes need.
+    /// Returns an empty filter for the keys of a table's rows. The filter is minimal if the table does not have
+    /// indexes, which are the only users of the keys.
     fn empty_filter(&mut self, table: &CheckedTable) -> KeyFilter {
         if table.indexes.is_empty() {
             return KeyFilter::new(0);

@@ -223,7 +223,7 @@ impl PageMap {
         (self.state(page), len)
     }
 
-    /// Sets the state of `count` pages, which must be all or part of a [`PageMap::run`].
+    /// Sets the state of `count` pages, which must be all or part of a run returned by [`PageMap::run_at`].
     pub(crate) fn set_run(&mut self, first: PageNumber, count: u32, state: PageAllocation) {
         let block =
             self.blocks.get_mut(((first.get() - 1) / PAGES_PER_BLOCK) as usize).and_then(Option::as_mut);

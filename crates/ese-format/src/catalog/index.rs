@@ -146,7 +146,8 @@ fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     Some(segments.iter().map(segment).collect())
 }
 
-/// `is_of_template` returns whether the table inherits a column from its template.
+/// Encodes the flags and column of each segment. `is_of_template` tells whether the table inherits a column from its
+/// template.
 fn encode(
     segments: impl Iterator<Item = (u8, ColumnId)>,
     is_of_template: &dyn Fn(ColumnId) -> bool,

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_lz4_block_decompresses() {
-        // A literal byte, and a match that repeats it 19 times and more, and five literals.
+        // One literal byte, a match that repeats it 19 + 4 times, and five literals.
         let block = [&[0x1f, b'x', 1, 0, 4, 0x50][..], b"hello"].concat();
         let stored = |len: u16| [&[LZ4 << 3][..], &len.to_le_bytes(), &block].concat();
         let plain = [&[b'x'; 24][..], b"hello"].concat();

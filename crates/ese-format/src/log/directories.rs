@@ -1,10 +1,10 @@
-//! Directories in which the logs of a database usually are, and the extensions of logs.
+//! Directories that usually contain the logs of a database, and the file name extensions of logs.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the directories that may contain the logs of a database, in the order in which to search them: the database's
-/// own directory, its subdirectory `Logs`, and the directory of a test. A test with Jetstress' names keeps the logs of
-/// the database `…001002.edb` in `log001`.
+/// Returns the directories that may contain the logs of a database, in search order: the database's own directory,
+/// its subdirectory `Logs`, and the log directory of a Jetstress test. Jetstress keeps the logs of the database
+/// `…001002.edb` in `log001`.
 pub fn log_directories(database: &Path) -> Vec<PathBuf> {
     let own = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let stem = database.file_stem().unwrap_or_default().to_string_lossy();
@@ -14,7 +14,7 @@ pub fn log_directories(database: &Path) -> Vec<PathBuf> {
     [own.to_path_buf(), own.join("Logs"), own.join("logs")].into_iter().chain(test).collect()
 }
 
-/// Returns true if a file has an extension of logs: `log` or `jtx`, in lower or upper case.
+/// Returns true if a file has the extension of a log: `log` or `jtx`, ignoring case.
 pub fn has_log_extension(path: &Path) -> bool {
     let is = |known: &str| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(known));
     is("log") || is("jtx")

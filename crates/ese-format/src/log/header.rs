@@ -131,7 +131,7 @@ impl LogHeader {
     /// Decodes a log header.
     pub fn decode(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
         LogHeader::decode_current(bytes).map_err(|error| {
-            // Old formats have shorter segments and another checksum.
+            // Old formats have shorter segments and use a different checksum.
             let old = old_log_version(bytes).filter(|version| *version != (LOG_VERSION.0, LOG_VERSION.1));
             old.map_or(error, |(major, minor)| LogHeaderError::UnknownVersion { major, minor })
         })

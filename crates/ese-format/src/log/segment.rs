@@ -9,11 +9,11 @@
 //! A *shadow* is an identical copy in the next segment. Its checksum fails with its own index and matches with the
 //! previous index.
 //!
-//! Bytes 24..32 are reserved in ESE, which writes zeros and does not read them. The first segment of a segment's
-//! write distinguishes a torn write from damage (see [`scan`](super::scan)). A lost segment was not acknowledged if
-//! it is at or after that first segment, and was acknowledged if it is before. ESE's checksum is linear and may
-//! therefore match although sectors with repeated content are missing. For this reason, the hash (the lower 48 bits
-//! of XXH3 with the position as seed) must match too.
+//! Bytes 24..32 are reserved in ESE, which writes zeros there and does not read them. The stored start of the write
+//! distinguishes a torn write from damage (see [`scan`](super::scan)). A lost segment at or after that start was not
+//! acknowledged, whereas an earlier one was. ESE's checksum is linear, so it may match even if sectors with repeated
+//! content are missing. For this reason, the hash (the lower 48 bits of XXH3 with the position as seed) must match
+//! too.
 
 use twox_hash::XxHash3_64;
 
@@ -103,7 +103,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if is_shadow { SegmentKind::Shadow } else { SegmentKind::Bad }
 }
 
-/// Returns `behind`, the segment after the one at `expected`, if it is a valid shadow of that segment.
+/// Returns a copy of `next`, the segment after the one at `expected`, if it is a valid shadow of that segment.
 pub fn shadow_of(next: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = next.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;

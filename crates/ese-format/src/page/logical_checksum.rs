@@ -8,7 +8,7 @@
 //!               then the flags of the node, without VERSIONED
 //! ```
 //!
-//! Log records contain the checksum after an XOR with a dbtime of the database, folded to 32 or 16 bits.
+//! Log records store the checksum XORed with a dbtime of the database and then folded to 32 or 16 bits.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -18,7 +18,7 @@ use crate::{DbTime, PageSize};
 /// Number of bytes at the start of a line that hold its length and flags.
 const LINE_START: usize = 2;
 
-/// Returns the logical checksum of a page. Lines that exceed the page are ignored.
+/// Returns the logical checksum of a page. Lines that extend beyond the page are ignored.
 #[doc(alias = "LoggedDataChecksum")]
 pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
     let Ok((header, _)) = PageHeader::read_from_prefix(bytes) else { return 0 };

@@ -18,8 +18,8 @@
 //! contiguous free area. [`Page`] does not rely on these invariants: it returns `None` for anything out of bounds.
 //! [`validate`] checks them. [`PageMut`] preserves them on valid pages and does not panic on others.
 //!
-//! Other modules handle checksums ([`crate::checksum`]). The crate `ese-check` checks the order of keys and the links
-//! between pages.
+//! Checksums are handled by [`crate::checksum`]. The crate `ese-check` checks the order of keys and the links between
+//! pages.
 
 mod edit;
 mod flags;
@@ -104,8 +104,8 @@ pub fn shared_prefix_len(prefix: &[u8], key: &[u8]) -> usize {
     if common >= MIN_PREFIX { common } else { 0 }
 }
 
-/// Returns the prefix for a page of `count` nodes with the given first and last keys, which is what all keys between
-/// the two start with. Returns an empty prefix if storing it once would not save space.
+/// Chooses the prefix for a page of `count` nodes with the given first and last keys. All keys between the two start
+/// with this prefix. Returns an empty prefix if storing it once would not save space.
 pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8] {
     let common = shared_prefix_len(last, first);
     let saved = count.saturating_mul(common.saturating_sub(2));

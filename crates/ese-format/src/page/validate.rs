@@ -103,7 +103,7 @@ fn validate_nodes(page: &Page<'_>) -> Result<(), PageError> {
             return Err(PageError::EmptyKey { tag });
         }
         let len = node.data.len();
-        // The data of a deleted node may have been removed already.
+        // The data of a deleted node may already have been removed.
         let data_fits = if leaf { len > 0 || node.flags.contains(NodeFlags::DELETED) } else { len == 4 };
         if !data_fits {
             return Err(PageError::Data { tag, len });

@@ -107,7 +107,7 @@ pub struct Page<'a> {
     pub(super) large: bool,
 }
 
-/// Header used if the length of the bytes is not the page size.
+/// All-zero header, used by views whose bytes are not exactly one page long.
 static NO_HEADER: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 impl<'a> Page<'a> {
@@ -154,8 +154,8 @@ impl<'a> Page<'a> {
         self.flags().contains(PageFlags::LEAF)
     }
 
-    /// Returns true if the page is a leaf that contains rows of a table: neither a leaf of an index or of long values,
-    /// nor of a space tree.
+    /// Returns true if the page is a leaf that contains table rows. Leaves of indexes, long-value trees, and space
+    /// trees do not.
     pub fn is_data_leaf(&self) -> bool {
         let other = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
         self.is_leaf() && !self.flags().intersects(other)

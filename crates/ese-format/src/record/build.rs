@@ -279,7 +279,8 @@ impl<'t> RecordBuilder<'t> {
         let first = self.columns.partition_point(|column| column.id < next.into());
         let after = self.columns.partition_point(|other| other.id < column.id);
         let lower = self.columns.get(first..after).unwrap_or_default();
-        // Sizes come from the catalog, which may be damaged. The record must not be too long for its own offsets.
+        // Sizes come from the catalog, which may be damaged. Make sure that the record is not too long for its own
+        // offsets.
         let ends = lower
             .iter()
             .chain([column])

@@ -5,9 +5,9 @@ use std::fmt;
 
 /// A column number within a table. Its range determines the column's storage class. ESE: `COLUMNID`.
 ///
-/// The fixed and variable columns of a derived table continue the numbers of its template. Tagged columns have numbers
-/// of their own, so the id of a tagged column also states whether it is inherited ([`ColumnId::inherited`]). Ids sort in
-/// the order in which records store columns: inherited tagged columns come before the table's own.
+/// The fixed and variable columns of a derived table continue the numbering of its template. Tagged columns are
+/// numbered separately, so the id of a tagged column also states whether it is inherited ([`ColumnId::inherited`]).
+/// Ids sort in the order in which records store columns: inherited tagged columns come before the table's own.
 #[doc(alias = "COLUMNID")]
 #[doc(alias = "FID")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -113,7 +113,7 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// Returns where the array of variable-column end offsets starts. ESE: `ibEndOfFixedData`.
+    /// Returns the offset at which the array of variable-column end offsets starts. ESE: `ibEndOfFixedData`.
     fn end_of_fixed(&self) -> Result<usize, RecordError> {
         let end = self.bytes.get(2..4).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
         end.map(usize::from).ok_or(RecordError::Truncated("skeleton"))

@@ -1,8 +1,8 @@
 //! Recognizes the records of a table in bytes of unknown origin, such as the free space of a page.
 //!
-//! The last fixed column of a record determines where its fixed columns end. Therefore, its first four bytes can have
-//! only a few values. The offsets that follow must be in order. The end of a record is not stored: it is known unless
-//! the last tagged column has a value of variable length.
+//! The last fixed column of a record determines the end of its fixed columns. The first four bytes of a record can
+//! therefore have only a few values. The offsets that follow must be in order. The length of a record is not stored,
+//! but it can be derived unless the last tagged column has a value of variable length.
 
 use std::ops::RangeInclusive;
 
@@ -16,8 +16,8 @@ const MAX_FIXED_SIZE: usize = 255;
 /// Properties that all records of a table share.
 #[derive(Clone, Debug)]
 pub struct RecordShape {
-    /// End of the fixed columns for each last fixed column. It is a range if the column was deleted, because its size is
-    /// not known then. `None` if there is no such column.
+    /// Possible ends of the fixed columns, by the number of the last one. If that column was deleted, its size is
+    /// unknown, so there is a range of ends. `None` if the table has no such column.
     fixed_ends: Vec<Option<RangeInclusive<u16>>>,
     /// Last variable column, including deleted columns.
     last_variable: u8,
@@ -28,17 +28,17 @@ pub struct RecordShape {
     size: PageSize,
 }
 
-/// Length of a record that was recognized.
+/// Length of a recognized record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordExtent {
-    /// Length in bytes if it is known. Otherwise, the record may have any length from `known` on.
+    /// Length in bytes, if known. Otherwise, the record is at least `known` bytes long.
     pub len: Option<usize>,
     /// Length of the part that certainly belongs to the record.
     pub known: usize,
 }
 
-/// Returns the possible ends of the fixed columns, including the bits for nulls, if column `last` is the last one and
-/// its value ends between `first_end` and `last_end`.
+/// Returns the possible ends of the fixed columns, including their null bits, given that column `last` is the last
+/// one. Its value ends between `first_end` and `last_end`.
 fn fixed_ends(last: usize, first_end: usize, last_end: usize) -> Option<RangeInclusive<u16>> {
     let end = |values: usize| u16::try_from(values + last.div_ceil(8)).ok();
     Some(end(first_end)?..=end(last_end)?)
@@ -88,7 +88,7 @@ impl RecordShape {
         shape
     }
 
-    /// Raises the last number of the column's class.
+    /// Raises the highest number of the column's class to that of `id`.
     fn include(&mut self, id: ColumnId) {
         match id.class() {
             ColumnClass::Fixed => {}
@@ -97,7 +97,7 @@ impl RecordShape {
         }
     }
 
-    /// Adds the ends of the fixed columns before `place` that were deleted. Their sizes are not known: their values are
+    /// Adds the ends of the deleted fixed columns before `place`. Their sizes are unknown, but their values lie
     /// between `known` and `next`, the start of the next known column.
     fn add_deleted_fixed(&mut self, place: usize, known: usize, next: usize, deleted: &[ColumnId]) {
         let first = self.fixed_ends.len();
@@ -118,7 +118,7 @@ impl RecordShape {
             && bytes.len() >= usize::from(end)
     }
 
-    /// Recognizes a record at the start of `bytes`, which may continue after it.
+    /// Recognizes a record at the start of `bytes`. The record may be followed by other bytes.
     pub fn recognize(&self, bytes: &[u8]) -> Option<RecordExtent> {
         if !self.starts_record(bytes) {
             return None;
@@ -145,7 +145,7 @@ impl RecordShape {
             && Record::new(record, self.size).validate().is_ok()
     }
 
-    /// Removes the zeros after a record whose length is not known. They are probably not part of its last value.
+    /// Removes trailing zeros from a record of unknown length, because they are probably not part of its last value.
     pub fn trim<'b>(&self, bytes: &'b [u8], extent: RecordExtent) -> &'b [u8] {
         let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let mut end = (bytes.len() - zeros).max(extent.known);
@@ -160,7 +160,8 @@ impl RecordShape {
         bytes.get(..end).unwrap_or(bytes)
     }
 
-    /// Recognizes a tagged area. The extent is empty if the record has none. Returns `None` if the area is invalid.
+    /// Recognizes a tagged area at the start of `area`. If the record has none, the extent is empty. Returns `None`
+    /// if the area is invalid.
     fn recognize_tagged(&self, area: &[u8]) -> Option<RecordExtent> {
         let first = area.first_chunk().map_or(0, |first| u16::from_le_bytes(*first));
         if !(ColumnId::FIRST_TAGGED.number()..=self.last_tagged).contains(&first) {
@@ -198,7 +199,7 @@ impl RecordShape {
 
     fn tagged_column(&self, stored: ColumnId) -> Option<&Column> {
         let find = |id| self.tagged.binary_search_by_key(&id, |column| column.id).ok();
-        // Records do not mark inherited columns of the oldest format.
+        // In the oldest format, records do not mark inherited columns.
         self.tagged.get(find(stored).or_else(|| find(stored.inherited()))?)
     }
 }

@@ -45,7 +45,7 @@ fn the_end_of_a_record_is_known_unless_its_last_value_has_a_variable_length() {
         for values in known {
             let record = build(size, values);
             let extent = RecordExtent { len: Some(record.len()), known: record.len() };
-            // Bytes of the next node follow.
+            // The record is followed by bytes of the next node.
             let longer = [&record[..], &[4, 0, 0x7f, 0x80, 0, 0, 1, 2, 0x80]].concat();
             assert_eq!(shape.recognize(&longer), Some(extent), "{values:?}");
             assert!(shape.accepts(&record) && !shape.accepts(&longer), "{values:?}");

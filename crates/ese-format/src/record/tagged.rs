@@ -76,7 +76,7 @@ impl<'a> TaggedArea<'a> {
         Ok(area)
     }
 
-    /// Returns the ids and the offsets in the area of all entries, or `None` if an entry is truncated.
+    /// Returns the id of every entry and its offset in the area. Returns `None` if an entry is truncated.
     pub fn positions(self) -> Option<Vec<(ColumnId, usize)>> {
         let position =
             |index| self.descriptor(index).ok().map(|(id, raw)| (entry_id(id, raw), self.offset(raw)));

@@ -335,7 +335,7 @@ fn inherited_columns_are_stored_before_own_columns() {
         let rebuilt = RecordBuilder::from_record(&columns, size, &record).unwrap().build().unwrap();
         assert_eq!(rebuilt, bytes);
     }
-    // Records do not mark inherited columns of the oldest format.
+    // In the oldest format, records do not mark inherited columns.
     let mut old = column(256, ColumnFlags::empty());
     old.id = old.id.inherited();
     let columns = [old, column(257, ColumnFlags::empty())];

@@ -97,8 +97,8 @@ fn space_tree(
 }
 
 impl TreeExtents {
-    /// Adds the extents of a tree in a single extent, given its bitmap of free pages. Pages beyond the bitmap are
-    /// free.
+    /// Adds the extents of a tree that consists of a single extent, given its bitmap of free pages. Pages beyond the
+    /// bitmap are free.
     fn add_single_extent(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
         self.owned.push((root, last));

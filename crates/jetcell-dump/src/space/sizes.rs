@@ -1,4 +1,4 @@
-//! Trees in order of size, with their bytes and their white space.
+//! Trees sorted by size, with their sizes in bytes and their white space.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ struct TreeSize<'t> {
     space: &'t TreeSpace,
     /// Size of the pages that belong to this tree and not to a child tree. Includes available and leaked pages.
     bytes: u64,
-    /// Percentage of the file.
+    /// Size as a percentage of the file size.
     percent: f64,
     /// Size of the available pages, and of the free space on leaves.
     white_bytes: u64,
@@ -26,7 +26,7 @@ struct TreeSize<'t> {
 #[serde(tag = "type", rename = "white-space")]
 struct WhiteSpace {
     white_bytes: u64,
-    /// Percentage of the file.
+    /// White space as a percentage of the file size.
     percent: f64,
     /// Size of the available pages.
     available_bytes: u64,

@@ -15,9 +15,9 @@ pub(crate) struct CarvedNode {
     pub(crate) origin: CarvedOrigin,
     /// True if the node is flagged deleted.
     pub(crate) deleted: bool,
-    /// Length of the part of the record that is certain. It is the whole record unless its end is not known.
+    /// Length of the part that certainly belongs to the record. This is the whole record unless its end is unknown.
     pub(super) known: usize,
-    /// True if the end of the record is certain. The length alone does not show it: all bytes after the known part may
-    /// have been trimmed.
+    /// True if the end of the record is certain. This cannot be derived from the lengths, because all bytes after the
+    /// known part may have been trimmed.
     pub(super) exact: bool,
 }

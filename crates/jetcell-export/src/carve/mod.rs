@@ -33,7 +33,7 @@ struct Candidates {
     nodes: Vec<Option<CarvedNode>>,
     /// Positions in `nodes`, by the hash of the known part of the record.
     by_known_part: HashMap<u64, Vec<usize>>,
-    /// Hashes of all records, which find repeated copies of one row.
+    /// Hashes of all records, used to find repeated copies of a row.
     records: HashSet<u64>,
     hasher: RandomState,
     dropped: u64,

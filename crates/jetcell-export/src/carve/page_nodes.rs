@@ -1,7 +1,8 @@
 //! Finds nodes of a table on one page that the tree does not contain.
 //!
-//! Deleted nodes remain in holes between lines or after the last line. There, nodes follow each other without a gap,
-//! and the first may be overwritten in part. On a page that the tree does not reach, the tags still point to nodes.
+//! Deleted nodes remain in holes between lines or after the last line. In these ranges, nodes follow each other
+//! without gaps, and the first one may be partially overwritten. On a page that the tree does not reach, the tags
+//! still point to nodes.
 
 use std::ops::Range;
 
@@ -127,7 +128,7 @@ impl PageScan<'_> {
         self.bytes.get(at..end).is_some_and(|bytes| self.shape.starts_record(bytes))
     }
 
-    /// Returns the start of the record of the node at `at`, if there is a node.
+    /// Returns the start of the record if a node starts at `at`.
     fn record_after_key(&self, at: usize, end: usize) -> Option<usize> {
         let word = |at: usize| {
             let bytes = self.bytes.get(at..at + 2).filter(|_| at + 2 <= end)?;

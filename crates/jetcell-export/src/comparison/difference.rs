@@ -14,9 +14,9 @@ pub struct RowDifference<'t> {
 /// Kind of a difference in a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowDifferenceKind<'t> {
-    /// Only one of the databases has the table. The value is its position, 0 or 1.
+    /// Only one of the databases has the table. The value is the position of that database, 0 or 1.
     TableOnly(usize),
-    /// Only one of the databases has the column. The value is its position, 0 or 1.
+    /// Only one of the databases has the column. The value is the position of that database, 0 or 1.
     ColumnOnly(&'t str, usize),
     /// The column has a different type, code page or default value.
     ColumnDefinition(&'t str),

@@ -1,8 +1,8 @@
 //! Compares the rows of two databases, such as a database before and after a repair, or two snapshots.
 //!
-//! Tables are matched by name, and rows by their key: the primary key, or the number of a row in a table without one.
-//! Both tables are read in key order at the same time, so memory does not depend on their size. Long values are
-//! compared by content, chunk by chunk. Rows that are flagged as deleted are not compared.
+//! Tables are matched by name. Rows are matched by their primary key, or by their number if the table does not have
+//! one. Both tables are read in key order at the same time, so memory use does not depend on their size. Long values
+//! are compared by content, chunk by chunk. Rows that are flagged as deleted are not compared.
 
 mod columns;
 mod difference;
@@ -25,7 +25,7 @@ use crate::table::SourceTable;
 /// Number of rows between two calls to the progress callback.
 const PROGRESS_STEP: u64 = 1024;
 
-/// Numbers of rows of a table in two databases.
+/// Row counts from the comparison of one table in two databases.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RowPairCounts {
     /// Name of the table.
@@ -34,9 +34,9 @@ pub struct RowPairCounts {
     pub equal: u64,
     /// Number of rows with the same key and different content.
     pub changed: u64,
-    /// Number of rows with the same key, of which a value cannot be read or decoded, and no other value differs.
+    /// Number of rows with the same key that have an unreadable or undecodable value, but do not otherwise differ.
     pub unread: u64,
-    /// Number of rows whose key only this database has, for each database.
+    /// Number of rows, for each database, whose key does not exist in the other database.
     pub only: [u64; 2],
     /// Number of columns that only one of the databases has, or whose definitions differ.
     pub columns: u64,
@@ -54,7 +54,7 @@ impl RowPairCounts {
 pub struct RowComparison {
     /// Tables that both databases have, in catalog order.
     pub tables: Vec<RowPairCounts>,
-    /// Tables that only this database has, for each database.
+    /// Tables of each database that the other database does not have.
     pub only: [Vec<String>; 2],
 }
 
@@ -69,12 +69,12 @@ impl RowComparison {
 pub struct RowComparisonObserver<'o> {
     /// Receives every difference.
     pub visit: &'o mut dyn FnMut(RowDifference<'_>),
-    /// Receives the name of the current table and the number of its rows that were compared. It is called often.
+    /// Receives the name of the current table and the number of its rows compared so far. It is called often.
     pub progress: &'o mut dyn FnMut(&str, u64),
 }
 
-/// Compares all tables of two databases. Data that cannot be read is reported in `issues`. A row that cannot be read is
-/// a difference if the other database has it; a row with a value that cannot be read is counted separately.
+/// Compares all tables of two databases. Data that cannot be read is reported in `issues`. An unreadable row counts
+/// as a difference if the other database has it. A row with an unreadable value is counted separately.
 pub fn compare_rows(
     sources: [&SourceDatabase; 2],
     issues: &mut [ExportIssues; 2],

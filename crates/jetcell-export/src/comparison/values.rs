@@ -111,7 +111,7 @@ impl<'d> ValueComparer<'d> {
             };
             match is_equal {
                 Some(true) => {}
-                // One value that differs decides.
+                // A single difference settles the result.
                 Some(false) => return Some(false),
                 None => result = None,
             }
@@ -234,7 +234,7 @@ impl ComparedSide<'_> {
     }
 }
 
-/// The bytes that are stored for a chunk which cannot be decoded.
+/// The stored bytes of a chunk that cannot be decoded.
 struct StoredChunk {
     /// Position of the chunk's end in the value.
     end: usize,

@@ -1,6 +1,6 @@
 //! Names of network interfaces, from the locally unique identifiers (LUIDs) of Windows.
 
-/// Types of interfaces that Windows uses, with their names in the registry of IANA.
+/// Interface types that Windows uses, with their names in the IANA registry.
 const TYPES: [(u64, &str); 33] = [
     (1, "other"),
     (6, "ethernetCsmacd"),

@@ -24,7 +24,7 @@ pub(crate) enum ValueNames {
     Objects(Arc<NameHierarchy>),
     /// Paths for directory numbers.
     Folders(Arc<NameHierarchy>),
-    /// Types of network interfaces for their identifiers.
+    /// Names of network interfaces, derived from their identifiers.
     Interfaces,
     /// Security descriptors for their numbers, which are stored as eight bytes. A longer value is a descriptor itself.
     Descriptors(Arc<BTreeMap<i64, Box<[u8]>>>),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::value::{ExportedValue, Timestamp};
 
-/// Returns the entries, with the names of their attributes. Returns `None` if the bytes have another form.
+/// Returns the entries, with the names of their attributes. Returns `None` if the bytes have a different form.
 pub(super) fn decode_property_metadata(
     bytes: &[u8],
     attributes: &BTreeMap<i64, String>,
@@ -48,7 +48,7 @@ fn decode_entry(entry: &[u8; 48], attributes: &BTreeMap<i64, String>) -> Option<
     ]))
 }
 
-/// Returns the number of an attribute or a class as a signed number of 32 bits, as columns store it.
+/// Returns the number of an attribute or a class as a signed 32-bit number, which is the form that columns store.
 pub(crate) fn number_key(number: i64) -> i64 {
     i64::from(number as i32)
 }

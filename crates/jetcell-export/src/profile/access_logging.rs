@@ -79,7 +79,7 @@ fn guid_bytes(guid: u128) -> [u8; 16] {
     [a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7]
 }
 
-/// Replaces role GUIDs by names, except in the table that defines the names, and formats addresses as text.
+/// Replaces role GUIDs with names, except in the table that defines the names, and formats addresses as text.
 pub(super) fn apply(table: &mut SourceTable, roles: &ValueNames) {
     if table.name.eq_ignore_ascii_case(ROLES) {
         return;

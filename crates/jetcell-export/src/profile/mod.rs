@@ -1,4 +1,4 @@
-//! Knowledge about the columns of Windows applications that is not in the catalog.
+//! Application profiles: information about the columns of Windows applications that goes beyond the catalog.
 
 mod access_logging;
 mod active_directory;

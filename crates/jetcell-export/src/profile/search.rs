@@ -21,7 +21,7 @@ const FOLDERS: &str = "SystemIndex_GthrPth";
 const FILES: &str = "SystemIndex_Gthr";
 /// Table with a UTF-16 name in a column that declares a different code page.
 const CATALOGS: &str = "CatalogStorageManager";
-/// Duration whose name does not end in `Duration`.
+/// Property that contains a duration, although its name does not end in `Duration`.
 const EDITING_TIME: &str = "TotalEditingTime";
 /// Long binary properties that do not contain texts.
 const NOT_TEXTS: [&str; 7] = [

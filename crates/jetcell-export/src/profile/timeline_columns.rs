@@ -1,6 +1,6 @@
 //! Declaration of what an application's times mean, for time lines.
 
-/// Declarations of a profile about times and about the rows that contain them.
+/// A profile's declarations about times and about the rows that contain them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimelineColumns {
     /// Meaning of the times in a column, by the name of the column.

@@ -80,7 +80,7 @@ pub(super) fn read(source: &SourceDatabase) -> ValueNames {
     ValueNames::Numbers(Arc::new(names))
 }
 
-/// Replaces container numbers by names and applies the formats to the columns.
+/// Replaces container numbers with names and applies the formats to the columns.
 pub(super) fn apply(table: &mut SourceTable, containers: &ValueNames) {
     let list = table.name.eq_ignore_ascii_case(CONTAINERS);
     let entries = ENTRIES.iter().any(|prefix| has_prefix(&table.name, prefix));

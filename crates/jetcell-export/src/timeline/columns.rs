@@ -1,4 +1,4 @@
-//! The columns of a table that contain times, that identify a row, and that describe it.
+//! The columns of a table that contain times, identify a row, or describe it.
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ pub(super) struct RowEvent {
     pub(super) time: [u8; 8],
 }
 
-/// Texts about a row.
+/// Key and description of a row, as text.
 pub(super) struct RowTexts {
     /// Key of the row.
     pub(super) key: String,
@@ -117,7 +117,7 @@ impl EventColumns {
         events
     }
 
-    /// Returns the texts that all events of a row have.
+    /// Returns the texts that are shared by all events of a row.
     pub(super) fn texts(&self, table: &SourceTable, row: &ExportedRow<'_>) -> RowTexts {
         let EventColumns { key, descriptions, .. } = self;
         let text = |position: &usize| {

@@ -1,5 +1,5 @@
-//! Sorts events by time with bounded memory. Events that exceed the memory are written to temporary files as sorted
-//! runs, which are then merged.
+//! Sorts events by time with bounded memory. Events that exceed the memory limit are written to temporary files as
+//! sorted runs, which are then merged.
 //!
 //! ```text
 //!  run     event ... event    sorted by time
@@ -7,7 +7,7 @@
 //!  carved  u8 confidence, 0 if the row is not carved | u32 page, 0 likewise | u32 offset
 //! ```
 //!
-//! A temporary file has no name, so a crash leaves no file behind.
+//! A temporary file has no name, so a crash does not leave any files.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,12 +48,12 @@ pub(super) struct TimelineEvent {
 /// Callback that receives the events in order.
 type VisitEvent<'v> = &'v mut dyn FnMut(TimelineEvent) -> io::Result<()>;
 
-/// Collects events in any order and returns them sorted. Events of the same time keep their order.
+/// Collects events in any order and returns them sorted. Events with the same time keep their order.
 pub(super) struct EventSorter {
     events: Vec<TimelineEvent>,
     /// Number of bytes of the events in memory.
     bytes: usize,
-    /// Maximum number of these bytes.
+    /// Value of `bytes` above which the events are written to a run.
     memory: usize,
     runs: Vec<EventRun>,
 }
@@ -105,7 +105,7 @@ impl EventSorter {
 fn merge(mut runs: Vec<EventRun>, visit: VisitEvent<'_>) -> io::Result<()> {
     let mut heads: Vec<Option<TimelineEvent>> =
         runs.iter_mut().map(EventRun::next).collect::<io::Result<_>>()?;
-    // Of events of the same time, those of earlier runs were added first.
+    // Among events with the same time, those in earlier runs were added first.
     let mut order: BinaryHeap<Reverse<(i64, usize)>> = heads
         .iter()
         .enumerate()
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Sorts with different amounts of memory, and therefore with none, some and more than the maximum number of runs.
+    /// Sorts with different amounts of memory, which produce no runs, a few runs, and more than the maximum number.
     #[test]
     fn events_are_sorted_in_memory_and_in_runs() {
         let added: Vec<TimelineEvent> = (0..3000u32)

@@ -143,8 +143,8 @@ impl Confinement {
     /// Resolves a path up to its last component.
     ///
     /// # Errors
-    /// In addition to system errors: a component is a link, or leads out of the confined directory
-    /// (`PermissionDenied`).
+    /// Returns system errors. Also returns an error (`PermissionDenied`) if a component is a link or leads out of the
+    /// confined directory.
     pub fn resolve<'p>(&self, path: &'p Path) -> io::Result<ResolvedPath<'p>> {
         let Some(root) = self.find(path) else { return Ok(ResolvedPath::unconfined(path)) };
         let below = path.strip_prefix(&root.path).unwrap_or(path);

@@ -67,7 +67,7 @@ impl RealVfs {
     /// of followed, and only regular files are opened. Paths outside the directory are not affected.
     ///
     /// # Errors
-    /// The directory's path cannot be resolved.
+    /// Returns an error if the directory's path cannot be resolved.
     pub fn confined_to(mut self, directory: &Path) -> io::Result<RealVfs> {
         self.confinement.add(directory)?;
         Ok(self)

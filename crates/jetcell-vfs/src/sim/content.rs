@@ -7,7 +7,8 @@ use std::ops::Range;
 use jetcell_sync::Arc;
 
 const BLOCK: usize = 4096;
-/// Maximum length of a write whose data the blocks share. A single block retains all data of its write.
+/// Maximum length of a write whose data is shared by its blocks. A single remaining block retains all data of its
+/// write.
 const MAX_SHARED: usize = 128 << 10;
 
 /// A block of a file: [`BLOCK`] bytes from `start` on.

@@ -5,11 +5,11 @@
 //!   is kept, lost, or torn: some of its 512-byte sectors are new, the others old. Any subset of the writes may
 //!   survive, in any combination across files. Surviving writes that overlap are applied in the order in which they
 //!   were issued.
-//! - Length changes are metadata and durable after `sync`. Of a file's unsynced length changes, a prefix survives. A
-//!   surviving write beyond the surviving length is lost.
-//! - Creations, removals and renames are durable after `sync_directory`. Of a directory's unsynced changes, a prefix
-//!   survives. A rename between directories survives either in both or in neither. Syncing a file does not make its
-//!   name durable. Creating a directory is durable immediately.
+//! - Length changes are metadata and durable after `sync`. Of the unsynced length changes of a file, only a prefix may
+//!   survive. A surviving write beyond the surviving length is lost.
+//! - Creations, removals and renames are durable after `sync_directory`. Of the unsynced changes to a directory, only a
+//!   prefix may survive. A rename between directories survives either in both or in neither. Syncing a file does not
+//!   make its name durable. Creating a directory is durable immediately.
 //! - Synced data always survives, unless damage is injected: flipped bits, or writes that are acknowledged but lost.
 //! - Killing the process loses nothing: the kernel keeps every completed write, but the writes remain unsynced.
 //! - After [`SimVfs::cut_power_after`] has cut the power, all operations fail. The first operation that fails may
@@ -66,7 +66,7 @@ impl SimVfs {
     }
 
     /// Returns the disk as it would be if the process were killed now: a new, independent disk. It contains every
-    /// completed operation, but none of them has become durable through the kill. `self` does not change.
+    /// completed operation, but the kill does not make any of them durable. `self` does not change.
     #[must_use]
     pub fn process_kill(&self) -> SimVfs {
         self.clone_disk()

@@ -8,7 +8,7 @@ use crate::log::parameters::EngineParameters;
 use crate::{DatabaseIdInLog, DbTime, LogPosition, LogTime, PageNumber, Signature};
 
 layout! {
-    /// Log record of an engine start. Layout: `1 parameters (567)   568 time (8)   576`.
+    /// Log record written when the engine starts. Layout: `1 parameters (567)   568 time (8)   576`.
     #[doc(alias = "LRINIT2")]
     pub struct Init {
         /// Settings of the engine.
@@ -106,7 +106,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a database was attached.
+    /// Log record written when a database is attached.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 size limit (4)   8 consistent position (8)   16 signature (28)
@@ -143,7 +143,7 @@ impl AttachDb {
 }
 
 layout! {
-    /// Log record that a database was detached.
+    /// Log record written when a database is detached.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 path length (2)   6 flags (1)   7 path
@@ -169,7 +169,7 @@ impl DetachDb {
 }
 
 layout! {
-    /// Log record that a database was attached again after recovery had left it attached.
+    /// Log record written when a database that recovery left attached is attached again.
     #[doc(alias = "LRREATTACHDB")]
     #[derive(Copy)]
     pub struct ReAttachDb {
@@ -195,7 +195,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of a database file extension.
+    /// Log record written when the database file is extended.
     #[doc(alias = "LREXTENDDB")]
     #[derive(Copy)]
     pub struct ExtendDb {
@@ -207,8 +207,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of a shrink of the database file. Layout:
-    /// `1 database (1)   2 last page (4)   6 pages (4)   10`.
+    /// Log record written when the database file is shrunk. Layout: `1 database (1)   2 last page (4)   6 pages (4)
+    /// 10`.
     #[doc(alias = "LRSHRINKDB")]
     #[derive(Copy)]
     pub struct ShrinkDb {
@@ -222,7 +222,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of a shrink of the database file, including the dbtime. See also [`ShrinkDb`].
+    /// Log record written when the database file is shrunk, including the dbtime. See also [`ShrinkDb`].
     #[doc(alias = "LRSHRINKDB3")]
     #[derive(Copy)]
     pub struct ShrinkDb3 {
@@ -234,7 +234,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that free pages were returned to the file system (hole punching).
+    /// Log record written when free pages are returned to the file system (hole punching).
     ///
     /// ```text
     /// 1 database (1)   2 first page (4)   6 pages (4)   10
@@ -252,7 +252,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a database's format version was upgraded.
+    /// Log record written when the format version of a database is upgraded.
     #[doc(alias = "LRSETDBVERSION")]
     #[derive(Copy)]
     pub struct SetDbVersion {
@@ -393,8 +393,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of a text message. In a `ForceLogRollover` record (61), the text is the reason for starting
-    /// a new generation.
+    /// Log record that contains a text message. In a `ForceLogRollover` record (61), the text is the reason for
+    /// starting a new generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {
         /// Session that wrote the record.
@@ -466,7 +466,7 @@ impl BinaryLayout for MacroInfo {
 }
 
 layout! {
-    /// Log record that the space of a deleted tree may be reused.
+    /// Log record written when the space of a deleted tree may be reused.
     #[doc(alias = "LRFREEFDP")]
     #[derive(Copy)]
     pub struct FreeFdp {

@@ -3,7 +3,7 @@
 //! ```text
 //! difference   u16 offset in the old data (13 bits) and flags, or u16 offset and u8 flags if the record is wide
 //!              length of the new bytes (u8, or u16)
-//!              length of the old bytes (the same), only if they differ and are not none
+//!              length of the old bytes (same width), only if there are any and their length differs
 //!              new bytes
 //! flags        0x20 both lengths are equal   0x40 insert: no old bytes   0x80 lengths of two bytes
 //! ```

@@ -41,10 +41,10 @@ use crate::layout::{BinaryLayout, Input, LayoutError};
 /// Error returned when bytes cannot be decoded as a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogRecordError {
-    /// No engine that uses this log format writes records of this type.
+    /// The input is empty.
     #[error("the input is empty and does not contain a record")]
     Empty,
-    /// No engine of this log format writes records of this type.
+    /// No engine that uses this log format writes records of this type.
     #[error("unknown log record type {kind}")]
     UnknownKind {
         /// Type byte of the record.
@@ -130,7 +130,8 @@ macro_rules! records {
             $( $(#[$bare_meta])* $bare, )*
             $( $(#[$meta])* $variant($body), )*
             $( $(#[$ign_meta])* $ign_variant($ign_body), )*
-            /// A record of an ignorable type that this crate does not know, or with an unexpected length.
+            /// A record of an ignorable type that this crate does not know, or whose payload does not match the
+            /// layout of its type.
             Ignored(Opaque),
             /// A record of a type that engines no longer write in this log format.
             Obsolete(Opaque),

@@ -4,7 +4,7 @@ use super::prefix::NodeChange;
 use crate::declare::layout;
 use crate::layout::{BinaryLayout, Input, LayoutError};
 
-/// Checks at compile time the length of a record's fixed part, including the type byte.
+/// Checks the length of a record's fixed part, including the type byte, at compile time.
 macro_rules! fixed {
     ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as BinaryLayout>::FIXED == $len); )*};
 }
@@ -48,7 +48,7 @@ impl Insert {
 }
 
 layout! {
-    /// Log record that a node flagged as deleted was reinserted. The payload starts at offset 48.
+    /// Log record written when a node that was flagged as deleted is reinserted. The payload starts at offset 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
         /// Node that the record changes.
@@ -64,8 +64,8 @@ layout! {
 }
 
 layout! {
-    /// Log record that a deleted node was reinserted with new data. See also [`FlagInsert`]. The payload starts at
-    /// offset 52.
+    /// Log record written when a deleted node is reinserted with new data. See also [`FlagInsert`]. The payload
+    /// starts at offset 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
         /// Node that the record changes.
@@ -83,7 +83,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a node was flagged as deleted. The node stays on the page until no transaction can see
+    /// Log record written when a node is flagged as deleted. The node stays on the page until no transaction can see
     /// it.
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
@@ -94,7 +94,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a node was removed from its page.
+    /// Log record written when a node is removed from its page.
     #[doc(alias = "LRDELETE")]
     #[derive(Copy)]
     pub struct Delete {
@@ -168,7 +168,7 @@ impl BinaryLayout for Replace {
 }
 
 layout! {
-    /// Log record of the before-image of an uncommitted change, logged before the page is written.
+    /// Log record that contains the before-image of an uncommitted change. It is logged before the page is written.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
@@ -236,7 +236,7 @@ pub mod operation {
 }
 
 layout! {
-    /// Log record that a 32-bit counter in a node's data was incremented. An increment does not lock out other
+    /// Log record written when a 32-bit counter in a node's data is incremented. An increment does not lock out other
     /// transactions.
     ///
     /// ```text
@@ -261,8 +261,8 @@ layout! {
 }
 
 layout! {
-    /// Log record that a 64-bit counter was incremented; see [`Delta`]. The offset is stored at byte 56, and the
-    /// payload starts at byte 58.
+    /// Log record written when a 64-bit counter is incremented; see [`Delta`]. The offset is stored at byte 56, and
+    /// the payload starts at byte 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
         /// Node that the record changes.
@@ -282,7 +282,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a root page's external header (tag 0) was replaced. The payload starts at offset 46.
+    /// Log record written when a root page's external header (tag 0) is replaced. The payload starts at offset 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
         /// Node that the record changes.
@@ -295,14 +295,14 @@ layout! {
 }
 
 layout! {
-    /// Log record of overwriting deleted data on a page.
+    /// Log record written when deleted data on a page is overwritten.
     ///
     /// ```text
     /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node, then padding
     /// ```
     ///
-    /// ESE pads the record. The more of the cache is dirty, the longer the padding, and the fewer pages a log file
-    /// names.
+    /// ESE pads the record. The padding grows with the dirty part of the cache, which limits how many pages one log
+    /// file can refer to.
     #[doc(alias = "LRSCRUB")]
     pub struct Scrub {
         /// Node that the record changes.

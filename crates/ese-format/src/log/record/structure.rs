@@ -145,8 +145,8 @@ pub mod split_operation {
 }
 
 layout! {
-    /// Log record that two pages were fully or partially merged, or that an empty page was removed. Nodes move away
-    /// from `change.page`.
+    /// Log record written when two pages are fully or partially merged, or when an empty page is removed. Nodes move
+    /// away from `change.page`.
     ///
     /// ```text
     ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)
@@ -201,7 +201,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of moving a page's contents to another page. `change.page` is the source.
+    /// Log record written when the contents of a page are moved to another page. `change.page` is the source.
     ///
     /// ```text
     /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)
@@ -246,7 +246,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a tree's root was moved. It precedes the page moves and header changes in the macro.
+    /// Log record written when a tree's root is moved. It precedes the page moves and header changes in the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
@@ -262,7 +262,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that all pages of a tree except its root are freed.
+    /// Log record written when all pages of a tree except its root are freed.
     ///
     /// ```text
     /// 44 list length (2)   46 per page: dbtime before (8), page (4), flags (4)
@@ -309,7 +309,7 @@ impl EmptyTree {
 }
 
 layout! {
-    /// Log record that a tree with its own space trees was created. `change.page` is its root.
+    /// Log record written when a tree with its own space trees is created. `change.page` is its root.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 pages (4)
@@ -336,7 +336,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a tree in a single extent was created. `change.page` is its root.
+    /// Log record written when a tree in a single extent is created. `change.page` is its root.
     #[doc(alias = "LRCREATESEFDP")]
     #[derive(Copy)]
     pub struct CreateSingleExtentFdp {
@@ -354,7 +354,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of converting a tree that has outgrown its single extent to one with space trees.
+    /// Log record written when a tree outgrows its single extent and is converted to a tree with space trees.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 first page of new extent (4)
@@ -387,7 +387,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of formatting a page that no other record formats.
+    /// Log record written when a page is formatted, unless another record already formats it.
     #[doc(alias = "LRNEWPAGE")]
     #[derive(Copy)]
     pub struct NewPage {
@@ -405,7 +405,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a deleted tree's space was freed.
+    /// Log record written when the space of a deleted tree is freed.
     #[doc(alias = "LREXTENTFREED")]
     #[derive(Copy)]
     pub struct ExtentFreed {
@@ -421,7 +421,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that a deleted tree's space was freed, including the dbtime. See also [`ExtentFreed`].
+    /// Log record written when the space of a deleted tree is freed, including the dbtime. See also [`ExtentFreed`].
     #[doc(alias = "LREXTENTFREED2")]
     #[derive(Copy)]
     pub struct ExtentFreed2 {

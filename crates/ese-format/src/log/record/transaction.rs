@@ -133,7 +133,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that the engine stopped or that recovery ended.
+    /// Log record written when the engine stops or when recovery ends.
     ///
     /// ```text
     /// 1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26
@@ -153,7 +153,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that recovery has replayed all logs and is starting to roll back. Layout: `1 time (8)   9`.
+    /// Log record written when recovery has replayed all logs and starts to roll back. Layout: `1 time (8)   9`.
     #[doc(alias = "LRRECOVERYUNDO2")]
     #[derive(Copy)]
     pub struct RecoveryUndo {
@@ -163,7 +163,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of data that a session's client logs with its commit.
+    /// Log record that contains data supplied by a session's client with its commit.
     #[doc(alias = "LRCOMMITCTX")]
     pub struct CommitContext {
         /// Session that wrote the record.
