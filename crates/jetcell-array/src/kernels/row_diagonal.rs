@@ -60,9 +60,9 @@ impl RowDiagonal {
         block / (self.prime - 1)
     }
 
-    /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the
-    /// column. There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal
-    /// whose sum is not stored is left out.
+    /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the column.
+    /// There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal whose sum
+    /// is not stored is omitted.
     fn projections(&self, column: usize, block: usize) -> [(usize, usize, usize); 2] {
         let symbol = self.symbol(block);
         let turn = (self.prime - 1 - column) * symbol;

@@ -54,7 +54,7 @@ impl<'n> ZoneReadahead<'n> {
     }
 
     /// Returns the rows of the next zone. Their blocks remain in memory until the next call. Returns `None` after the
-    /// current zone if an operation of the load is waiting for the array. How long a zone takes is known only
+    /// current zone if an operation of the load is waiting for the array. The time that a zone takes is known only
     /// afterwards, because empty zones take almost no time.
     pub fn next(&mut self, store: &mut RowStore) -> Option<ZoneStates> {
         let (states, reads) = self.in_flight.take()?;

@@ -186,7 +186,7 @@ impl TestArray {
         self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
     }
 
-    /// Returns distinct blocks with new values. They are in at most as many rows as a commit can have.
+    /// Returns distinct blocks with new values. They occupy at most as many rows as a commit can contain.
     pub fn random_batch(&mut self) -> BTreeMap<u64, u64> {
         let blocks = self.model.len() as u64;
         let count = self.rng.random_range(1..=u64::from(JOURNAL));

@@ -13,7 +13,7 @@ use super::next_point::{BlockContent, NewBlockContent, NextPoint, PendingBlock, 
 use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
 use super::{CATALOGUE_AREA_BLOCKS, LunVolume};
 
-/// Decisions that a consistency point makes before it writes.
+/// Decisions that a consistency point makes before it writes anything.
 struct ConsistencyPointPlan {
     /// New roots of the changed LUNs, with their indices in the catalogue.
     roots: Vec<(usize, BlockPointer)>,

@@ -13,8 +13,8 @@
 //! the journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes
 //! the new state the current one. Only then are replaced blocks of the previous state freed.
 //!
-//! The states of a written block, and the type that has it. `LunVolume::admit` decides where a new block waits, and
-//! what must happen first:
+//! The diagram shows the states of a written block, with the types that represent them. `LunVolume::admit` decides the
+//! destination of a new block, and what must happen first:
 //!
 //! ```text
 //!      write                                            write
@@ -258,8 +258,8 @@ impl LunVolume {
         self.fail_on_error(finished)
     }
 
-    /// Empties some zones in which some of the blocks are used, but at most half. Moves nothing if there are no such
-    /// zones, or if there is no room.
+    /// Empties some zones that contain used blocks but are at most half full. Moves nothing if there are no such zones,
+    /// or if there is no room.
     ///
     /// # Errors
     /// The array failed.

@@ -1,5 +1,5 @@
-//! Files that become members. Examining a file on a slow drive takes a long time, so it does not require access to
-//! the array, which others can use in the meantime.
+//! Admission of files as new members. Examining a file on a slow drive takes a long time, so it does not require access
+//! to the array. Others can use the array in the meantime.
 
 use std::path::Path;
 

@@ -166,7 +166,7 @@ impl ZoneWrite {
     }
 }
 
-/// Fills writes of zones, each with its rows, on `threads` threads.
+/// Fills the buffers of writes of zones, each with its rows, on `threads` threads.
 pub(crate) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));

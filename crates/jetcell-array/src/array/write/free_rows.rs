@@ -148,7 +148,7 @@ impl RowWriter {
     /// Starts to write a full zone. See [`RowWriter::start_free_rows`].
     ///
     /// # Errors
-    /// The array failed. No write of free rows is in flight then.
+    /// Returns an error if the array failed. In that case, no write of free rows is in flight.
     pub fn start_zone(&mut self, zone: OpenZone) -> Result<()> {
         let number = zone.rows()[0] / ZONE_ROWS;
         self.prepare_free_rows(zone.rows())?;
