@@ -100,7 +100,7 @@ impl LifeParameters {
         self.set.drives().into()
     }
 
-    /// Returns the rows with data, one in each zone. Row 1 is written as well, so that the array detects failures.
+    /// Returns the rows with data, one in each zone. Row 1 is written as well, to let the array detect failures.
     fn rows(&self) -> impl Iterator<Item = u64> + use<> {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }

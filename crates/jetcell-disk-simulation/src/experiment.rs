@@ -12,7 +12,7 @@ use crate::write_anywhere::WriteAnywhereVolume;
 
 /// Maximum mean read latency of a layout at its highest rate, in milliseconds.
 pub const LATENCY_LIMIT_MS: f64 = 20.0;
-/// Fraction of the target rate that counts as reaching it.
+/// Minimum fraction of the target rate at which the target counts as reached.
 const MIN_REACHED_SHARE: f64 = 0.98;
 /// Number of steps in the search for the highest rate. The result is accurate to 1/128 of the range.
 const SEARCH_STEPS: u32 = 7;

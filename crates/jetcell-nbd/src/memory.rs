@@ -32,7 +32,7 @@ pub struct ServerMemory {
 
 struct SharedMemoryPool {
     free: usize,
-    /// Number that the next waiting connection gets. `turn` is the number of the connection whose turn it is.
+    /// Number that the next connection to wait will get. `turn` is the number of the connection whose turn it is.
     next: u64,
     turn: u64,
 }

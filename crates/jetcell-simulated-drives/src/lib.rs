@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `drives` | the drives, their accesses in progress, and the completion times |
 //! | `machine` | all drives with their clock, and the thread that completes accesses |
-//! | `file` | a file whose accesses are those of a drive |
+//! | `file` | a file with the access times of a drive |
 //! | `vfs` | the layer over a file system |
 //!
 //! The drive model, with its queue and cache, is that of `jetcell-disk-simulation`. Content is stored in the

@@ -244,7 +244,7 @@ impl NextPoint {
         placed
     }
 
-    /// Opens a zone for the next blocks. Returns the blocks that were pending, which the caller must put into the zone.
+    /// Opens a zone for the next blocks. Returns the blocks that were pending, which the caller must add again.
     pub fn open(&mut self, placement: ZonePlacement) -> PendingBlocks {
         match std::mem::replace(&mut self.intake, BlockIntake::Zone(placement)) {
             BlockIntake::Memory(memory) => memory.blocks,

@@ -16,7 +16,7 @@ use crate::connection::{NbdConnection, SocketStream};
 use crate::memory::{ConnectionMemory, ServerMemory};
 use crate::session::{NbdExports, NbdSessionEnd, serve};
 
-/// Time that clients have to receive the last replies after the server was stopped.
+/// Time allowed for clients to receive the last replies after the server is stopped.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An address on which an NBD server listens.

@@ -95,7 +95,7 @@ fn idle_and_excess_clients_are_closed_and_others_stay_connected() {
     drop(second);
     // A client that is silent between requests remains connected.
     read(&mut first);
-    // The place becomes free, either immediately or soon afterwards.
+    // The connection's place becomes free, either immediately or soon afterwards.
     let begun = std::time::Instant::now();
     while server.connect().read(&mut [0; 18]).unwrap_or(0) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60));

@@ -32,7 +32,8 @@ pub struct MemberRequirements {
     pub(crate) purpose: MemberPurpose,
 }
 
-/// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`](crate::Array::admit).
+/// A locked file that is ready to become a member. It is not a member until it is passed to
+/// [`Array::admit`](crate::Array::admit).
 pub struct PreparedMember {
     device: MemberDevice,
     pub(crate) purpose: MemberPurpose,

@@ -179,8 +179,8 @@ impl MemberSet {
     }
 
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
-    /// then. Otherwise, a writer that starts over would find them evicted, because the records it needs next are the
-    /// oldest.
+    /// then. Otherwise, a writer that starts over might find them evicted, because the records that it needs next are
+    /// the oldest.
     pub fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }

@@ -49,7 +49,7 @@ impl RowStore {
             let blocks: Option<Vec<&[u8]>> =
                 devices.iter().map(|device| self.members.records.block(*device, zone)).collect();
             let Some(blocks) = blocks else {
-                // [`RowStore::row_state`] reads the records of each row, and detects unreadable ones.
+                // `row_state` reads the records of each row, and detects unreadable ones.
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
                 continue;
             };

@@ -75,11 +75,11 @@ impl RowWriter {
         self.rows.members.save_config()
     }
 
-    /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a
-    /// sync. These rows must not be read until [`RowWriter::finish_rows`] or [`RowWriter::finish_rows_of`] returns. Other
-    /// rows may be read; all other operations that change the array wait for these writes. After a crash, each row
-    /// may have any content and may be inconsistent. Therefore, nothing may refer to the rows' blocks before a sync,
-    /// and [`RowWriter::clear_rows`] must be called after a crash.
+    /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a sync.
+    /// These rows must not be read until [`RowWriter::finish_rows`] or [`RowWriter::finish_rows_of`] returns. Other
+    /// rows may be read; all other operations that change the array wait for these writes. After a crash, each row may
+    /// have any content and may be inconsistent. Therefore, nothing may refer to the rows' blocks before a sync, and
+    /// [`RowWriter::clear_rows`] must be called after a crash.
     ///
     /// # Errors
     /// The array failed. In that case, no write of these rows is in flight.
