@@ -209,7 +209,7 @@ pub struct WriteAnywhereConfig {
 /// Returns all drives in the built-in table.
 ///
 /// # Panics
-/// Never, because a test checks the table.
+/// Never panics, because a test checks the table.
 pub fn drives() -> BTreeMap<String, DriveModel> {
     toml::parse("drives.toml", DRIVES).expect("the table of drives is valid")
 }
@@ -230,7 +230,7 @@ impl Config {
     /// Returns the paper's experiment.
     ///
     /// # Panics
-    /// Never, because a test checks the file.
+    /// Never panics, because a test checks the file.
     pub fn exchange_2007() -> Config {
         Config::read("exchange-2007.toml", EXAMPLE).expect("the example is valid")
     }

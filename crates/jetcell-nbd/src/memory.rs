@@ -164,7 +164,7 @@ impl<'server> ConnectionMemory<'server> {
     /// Adds a wait for the client to the total.
     ///
     /// # Errors
-    /// The client takes too long, and other connections need the memory.
+    /// Returns an error if the client takes too long while other connections need the memory.
     pub fn add_wait(&self, time: Duration) -> io::Result<()> {
         if !self.is_watched() {
             return Ok(());

@@ -57,7 +57,7 @@ impl NewArray {
     /// Creates the array.
     ///
     /// # Errors
-    /// The request was refused. Nothing was changed, except on members with data if `force` is set.
+    /// Returns an error if the request was refused. Nothing was changed, except on members with data if `force` is set.
     pub fn create(&self, environment: &ServiceEnvironment) -> Result<CreatedArray> {
         ArrayDirectory::refuse_used(&self.directory)?;
         let absolute_paths =

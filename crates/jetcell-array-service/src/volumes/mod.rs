@@ -40,7 +40,7 @@ pub struct ArrayVolumes {
     stop: Cancellation,
 }
 
-/// Access to the counters of mounted arrays. It does not keep an array in use.
+/// Access to the counters of mounted arrays. Holding this value does not keep an array in use.
 #[derive(Clone)]
 pub struct WatchedArrays(Vec<(Weak<ArrayInUse>, Vec<Volume>)>);
 
@@ -71,7 +71,7 @@ impl ArrayVolumes {
     /// now or later, are rebuilt while the load runs. `environment` is called only if there is an array.
     ///
     /// # Errors
-    /// An array cannot start, or its content does not match its directories.
+    /// Returns an error if an array cannot start, or if its content does not match the given directories.
     pub fn mount<E: From<Error>>(
         directories: Vec<PathBuf>,
         environment: impl FnOnce() -> std::result::Result<ServiceEnvironment, E>,

@@ -97,7 +97,7 @@ impl TestArray {
         tested
     }
 
-    /// Returns a copy of the array, which must be shut down, on another disk.
+    /// Copies the array to another disk. The array must be shut down.
     pub fn copy(&self, seed: u64) -> TestArray {
         assert!(self.array.is_none());
         let disk = self.disk.clone_disk();
@@ -357,7 +357,7 @@ impl TestArray {
         }
     }
 
-    /// Removes a file from those from which the array is assembled.
+    /// Removes a file from the list of files from which the array is assembled.
     pub fn forget(&mut self, path: &std::path::Path) {
         self.members.retain(|member| member != path);
     }

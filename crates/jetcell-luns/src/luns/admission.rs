@@ -127,7 +127,7 @@ impl LunVolume {
     /// Writes a block of an admitted write. Its content is the block `place` of `written`.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     pub(super) fn write_block(
         &mut self,
         lun: LunId,
@@ -161,7 +161,7 @@ impl LunVolume {
     /// blocks are scattered over the LUNs; or if the window has too few whole rows.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     fn start_write_through(&mut self) -> Result<bool> {
         if self.are_pending_blocks_scattered() || self.next.unlogged() != self.next.pending() {
             return Ok(false);

@@ -47,7 +47,7 @@ impl LunVolume {
     /// Writes all pending blocks. Afterwards, the current state is durable, and the write log restarts.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     pub fn consistency_point(&mut self) -> Result<()> {
         self.start_consistency_point()?;
         self.finish_consistency_point()

@@ -206,7 +206,7 @@ impl LunVolume {
     /// Adds members that were prepared. Their space is immediately available to all LUNs. See [`Array::admit`].
     ///
     /// # Errors
-    /// The array refuses the members, or failed.
+    /// Returns an error if the array refuses the members or has failed.
     pub fn add_members(&mut self, members: Vec<PreparedMember>) -> Result<()> {
         self.consistency_point()?;
         self.array.admit(members)?;
@@ -252,7 +252,7 @@ impl LunVolume {
     /// Waits until these blocks of the array can be read.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     fn finish_write_through_of(&mut self, blocks: &[u64]) -> Result<()> {
         let finished = self.array.row_writer().finish_rows_of(blocks);
         self.fail_on_error(finished)

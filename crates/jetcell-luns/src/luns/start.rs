@@ -153,7 +153,8 @@ impl LunVolume {
     /// Starts the volume on an array.
     ///
     /// # Errors
-    /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
+    /// Returns an error if the array has no volume, if the volume is damaged, or if a write log that is needed is lost
+    /// or damaged.
     pub fn start(mut array: Array, log: &WriteLogOptions) -> Result<LunVolume> {
         let Some(catalogue) = newest_catalogue(&mut array)? else {
             return refuse(array, ArrayRefusal::NoCatalogue.into());

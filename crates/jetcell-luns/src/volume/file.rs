@@ -42,7 +42,7 @@ impl Clone for VolumeFile {
 }
 
 impl VolumeFile {
-    /// Creates a file handle. The caller must already have counted it.
+    /// Creates a file handle. The caller must already have added it to the number of open handles.
     pub fn new(volume: Volume, node: FileNodeId, path: &Path, mode: OpenMode) -> VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }

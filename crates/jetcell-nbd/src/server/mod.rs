@@ -113,9 +113,9 @@ pub struct NbdServer(Arc<SharedServerState>);
 pub struct NbdServerStopper(Arc<SharedServerState>);
 
 impl NbdServer {
-    /// Starts to listen. [`NbdServer::run`] then serves the clients. The first export also has the empty name. `log`
-    /// is called with one line of text for each event that the server's owner should know about, for example when a
-    /// client sends invalid data.
+    /// Starts listening. [`NbdServer::run`] then serves the clients. The first export is also available under the empty
+    /// name. `log` is called with one line of text for each event that the server's owner should know about, for
+    /// example when a client sends invalid data.
     ///
     /// # Errors
     /// The address is in use or cannot be used.

@@ -254,8 +254,8 @@ fn wait_until(is_met: impl Fn() -> bool) {
     }
 }
 
-/// One client stops in the middle of a large request, and another client does not read the reply to one. Together,
-/// they hold the memory for all large requests.
+/// One client stops in the middle of a large request, and another client does not read the reply to its large request.
+/// Together, they hold the memory for all large requests.
 #[test]
 fn clients_stalled_within_requests_cannot_hold_shared_memory() {
     let limits = NbdServerLimits {

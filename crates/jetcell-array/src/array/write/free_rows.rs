@@ -82,7 +82,7 @@ impl RowWriter {
     /// [`RowWriter::clear_rows`] must be called after a crash.
     ///
     /// # Errors
-    /// The array failed. In that case, no write of these rows is in flight.
+    /// Returns an error if the array failed. In that case, no write of these rows is in flight.
     pub fn start_free_rows(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
