@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::drive::DriveModel;
 
-/// Size in bytes of a chunk, which is the consecutive data on one drive. It determines which drives hold a row's
-/// parity.
+/// Size of a chunk in bytes. A chunk is a run of consecutive data on one drive. Its size determines which drives hold a
+/// row's parity.
 pub(crate) const CHUNK: u64 = 64 << 10;
 /// Size of a volume's blocks in bytes.
 pub(crate) const BLOCK: u64 = 4096;

@@ -39,8 +39,8 @@ pub enum SimulatedState {
 }
 
 impl SimulatedState {
-    /// Returns all states that a layout tolerates. RAID 10 may lose data when a second drive fails, if it is in the
-    /// same pair, and RAID 5 if it is in the same group.
+    /// Returns all states that a layout tolerates. After the failure of a second drive, RAID 10 loses data if both
+    /// drives are in the same pair, and RAID 5 if both are in the same group.
     pub fn tolerated_by(layout: &SimulatedLayout) -> &'static [SimulatedState] {
         const ALL: [SimulatedState; 5] = [
             SimulatedState::Normal,

@@ -1,4 +1,4 @@
-//! Access to the array that an operation works on, which is owned by the command or shared with other users.
+//! Access to the array on which an operation works. The array is owned by the command, or shared with other users.
 
 use std::path::{Path, PathBuf};
 

@@ -22,7 +22,8 @@ pub enum OperationResult {
     SparesAdded(#[serde(serialize_with = "jetcell_input::serialize_paths")] Vec<PathBuf>),
     Rebuilt(RebuildResult),
     Scrubbed(ScrubResult),
-    /// If `is_lun_volume` is set, LUNs can use the new space at once. Otherwise, it is visible after the next start.
+    /// Members and their space were added. If `is_lun_volume` is set, LUNs can use the space at once. Otherwise, the
+    /// space is visible after the next start of the array.
     Grown {
         slots: usize,
         bytes: u64,

@@ -301,7 +301,7 @@ impl ArrayConfig {
     /// Maximum number of ranges of open rows.
     pub const MAX_OPEN_RANGES: usize = MAX_OPEN_RANGES;
 
-    /// Returns true if the array knows the member, regardless of its purpose.
+    /// Returns true if the member belongs to the array, regardless of its purpose.
     pub fn has_member(&self, member: MemberId) -> bool {
         let uses_member = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
         member != 0 && (self.slots.iter().any(uses_member) || self.spares.contains(&member))

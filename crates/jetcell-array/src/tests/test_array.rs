@@ -88,7 +88,7 @@ impl TestArray {
         tested
     }
 
-    /// Returns an array with some content, which is shut down.
+    /// Returns an array that has some content and is shut down.
     pub fn closed(level: RaidLevel, members: usize) -> TestArray {
         let mut tested = TestArray::new(level, members, 1);
         let batch = tested.random_batch();

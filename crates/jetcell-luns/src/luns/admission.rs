@@ -156,9 +156,9 @@ impl LunVolume {
         self.counters.blocks_absorbed += u64::from(is_absorbed);
     }
 
-    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false without doing
-    /// anything if some pending blocks were flushed, so a consistency point must make room in the write log; if the
-    /// blocks are scattered over the LUNs; or if the window has too few whole rows.
+    /// Makes room for more pending blocks by starting to write the current ones to whole rows. Returns false without
+    /// doing anything if some pending blocks were flushed, so a consistency point must make room in the write log; if
+    /// the blocks are scattered over the LUNs; or if the window has too few whole rows.
     ///
     /// # Errors
     /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.

@@ -220,8 +220,8 @@ impl NextPoint {
         self.memory_mut().unlogged.clear();
     }
 
-    /// Assigns these locations to pending blocks, which are then written through. Returns them with their locations.
-    /// The log must not contain any pending block.
+    /// Assigns these locations to pending blocks, which are then written through. Returns the blocks with their
+    /// locations. The log must not contain any pending block.
     pub fn place_pending(&mut self, locations: &[u64]) -> NewBlockContent {
         let PendingMemory { blocks, .. } = std::mem::take(self.memory_mut());
         let (mut placed, mut locations) = (vec![], locations.iter());

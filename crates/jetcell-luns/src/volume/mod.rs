@@ -249,7 +249,7 @@ impl Volume {
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
-            // If there is content from before the volume was created, it does not read as zeros.
+            // Space may have content from before the volume was created, so it cannot be assumed to read as zeros.
             None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
             None if is_empty => FileTable::default(),
             None => return refuse(base, ArrayRefusal::NoFileTable),

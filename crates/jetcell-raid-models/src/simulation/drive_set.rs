@@ -1,4 +1,4 @@
-//! Simulates one set of drives over the mission time, which is called a life.
+//! Simulates one set of drives. A simulated mission of the set is called a life.
 //!
 //! A state is critical if the failure of another drive could be a loss. In critical states, the cumulative hazard of
 //! the fatal failures is added to the estimate. This is the compensator of the losses, which has the same mean. A

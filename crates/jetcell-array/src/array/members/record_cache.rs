@@ -127,7 +127,7 @@ impl RecordCache {
         self.pinned.extend(zones);
     }
 
-    /// Unpins the records of zones, which are now on the members.
+    /// Unpins the records of zones after they have been written to the members.
     pub fn unpin(&mut self, zones: &BTreeSet<u64>) {
         self.pinned.retain(|zone| !zones.contains(zone));
     }

@@ -204,7 +204,8 @@ impl RowStore {
             .filter(|_| self.members.code.copies() == 1)
     }
 
-    /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
+    /// Returns a write for rows of one zone. The rows must be in ascending order. The content of its buffers is
+    /// arbitrary.
     pub fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let slots = self.members.layout().slots;
