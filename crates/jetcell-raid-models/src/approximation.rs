@@ -28,7 +28,7 @@ pub fn classical_loss(set: DriveSet, rates: &EventRates, hours: f64) -> f64 {
 
 /// Returns the approximate probability that a set with one or two parities loses data within `hours`. The formula
 /// assumes that the fast transitions are in equilibrium. Returns `None` for three parities. Also returns `None` without
-/// a scrub, because there is no equilibrium in this case.
+/// a scrub, because an equilibrium does not exist in this case.
 ///
 /// n+1: a = (n+1) ll/ms, b = (n+1) lo/mo, F = 1 - exp(-T n lo (a+b)/(1+a+b)). n+2: a, b with n+2; p1 = 1/(1+a+b), p2
 /// = a p1, p3 = b p1, p4 = ((n+1) lo p2 + (n+1) ll p3)/mo, p5 = (n+1) lo p3/mo, F = 1 - exp(-T n lo (p4+p5)).

@@ -140,7 +140,7 @@ fn usable_devices(
         } else if length < needed {
             ArrayRefusal::TooSmall { path: device.path(), found: length, needed }
         } else {
-            // There is no way to tell which of the two copies is newer. Therefore, `force` does not help here.
+            // The array cannot tell which of the two copies is newer. Therefore, `force` does not help here.
             if let Some(first) = devices.iter().find(|other| other.member == device.member) {
                 return Err(ArrayRefusal::CopyOfMember { path: device.path(), first: first.path() }.into());
             }
