@@ -21,7 +21,7 @@ pub enum ArrayHealth {
 }
 
 impl ArrayHealth {
-    /// Returns the health of an array in this state, which has lost the data of this number of rows.
+    /// Returns the health of an array in this state. `lost_rows` is the number of rows that have lost data.
     pub fn new(state: ArrayState, lost_rows: u64) -> ArrayHealth {
         match state {
             ArrayState::Optimal if lost_rows > 0 => ArrayHealth::DataLost,

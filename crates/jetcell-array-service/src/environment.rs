@@ -1,4 +1,4 @@
-//! The file system and the callbacks that the service gets from its process.
+//! The file system and the callbacks that a process provides to the service.
 
 use std::fmt::Display;
 

@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Result of a request to the array service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error returned by the array service. Arrays are named as their user named them.
+/// Error returned by the array service. Arrays are identified by the names that their user gave.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum Error {
@@ -206,8 +206,8 @@ impl Error {
         }))
     }
 
-    /// Returns the advice, or that about the error of the operating system. A process that displays the error in
-    /// text or sends it to another process uses it.
+    /// Returns the advice or, if there is none, advice about the underlying error of the operating system. Used for
+    /// errors that are displayed as text or sent to another process.
     pub fn advice_or_os_advice(&self) -> Option<Cow<'static, str>> {
         self.advice().or_else(|| os_advice(self).map(Cow::Borrowed))
     }

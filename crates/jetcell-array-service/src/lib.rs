@@ -4,7 +4,7 @@
 //!
 //! | part | the question that it answers |
 //! | --- | --- |
-//! | `error`, `environment` | What can fail, and what does the service use of its process? |
+//! | `error`, `environment` | What can fail, and what does the service need from its process? |
 //! | `description` | Which words describe the states of arrays and members? |
 //! | `members` | Which files may become members, which share a device, and which drive do they simulate? |
 //! | `directory` | Which files belong to an array, may one be created there, and what happened to it? |

@@ -17,7 +17,7 @@ use crate::running::{ArrayStartOptions, RunningContent, SharedContent};
 pub struct PerformedOperation {
     /// Result of the operation.
     pub result: OperationResult,
-    /// Whether another process uses the array, and the operation ran there.
+    /// Whether the operation ran in another process, which uses the array.
     pub is_in_use: bool,
 }
 

@@ -100,7 +100,7 @@ impl LifeParameters {
         self.set.drives().into()
     }
 
-    /// Returns the rows with data, one in each zone. Row 1 is written as well, so that the array detects failures.
+    /// Returns the rows with data, one in each zone. Row 1 is written as well, to let the array detect failures.
     fn rows(&self) -> impl Iterator<Item = u64> + use<> {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }
@@ -248,8 +248,8 @@ impl ArrayLife<'_> {
         self.read_without_redundancy();
     }
 
-    /// Reads all rows if no redundancy is left. Any defect is then a loss, and these reads find it. With redundancy,
-    /// the reads would repair defects, so nothing is read.
+    /// Reads all rows if no redundancy is left. Any defect then causes data loss, and these reads find it. If there is
+    /// redundancy left, nothing is read, because the reads would repair defects.
     fn read_without_redundancy(&mut self) {
         if self.failed() < self.world.set.parities as usize {
             return;
@@ -346,8 +346,8 @@ fn agree(what: &str, found: (f64, f64), expected: f64, error: f64) {
     assert!(off.abs() < DEVIATE, "{what}: {:.4} is {off:.1} errors from {expected:.4}", found.0);
 }
 
-/// Returns the number of transitions from `failed` to `failed + 1` missing drives without data loss that the chain
-/// predicts.
+/// Returns the number of transitions from `failed` to `failed + 1` missing drives without data loss, as predicted by
+/// the chain.
 fn degradations(diagram: &StateDiagram, times: &[f64], rates: &EventRates, failed: usize) -> f64 {
     let begins = |state: usize, failed: usize| diagram.states[state].starts_with(&format!("({failed},"));
     let counts = |arrow: &&jetcell_raid_models::diagram::StateTransition| {

@@ -188,10 +188,10 @@ pub enum ArrayRefusal {
     /// None of the members can be read.
     #[error("no member of the array can be read")]
     NoReadableMember,
-    /// An array that is to be read was not shut down cleanly.
+    /// An array that is to be opened only for reading was not shut down cleanly.
     #[error("the array was not shut down cleanly")]
     NotShutDown,
-    /// The array has fewer slots.
+    /// The array has no slot with this number.
     #[error("slot {slot} does not exist")]
     NoSlot {
         /// Number of the slot.
@@ -202,7 +202,7 @@ pub enum ArrayRefusal {
     /// The slot with this number has no member.
     #[error("slot {0} does not have a member")]
     EmptySlot(usize),
-    /// The slot with this number has a new member.
+    /// The slot with this number already has a replacement.
     #[error("slot {0} is already being rebuilt")]
     SlotInRebuild(usize),
     /// The array or the LUN is too small for files.
@@ -375,7 +375,7 @@ impl ArrayError {
         }))
     }
 
-    /// Converts the error to one of the file system on the array, whose text includes the advice.
+    /// Converts the error to an I/O error for the file system on the array. Its text includes the advice.
     pub fn into_io_error(self) -> io::Error {
         let kind = match self {
             ArrayError::Full => io::ErrorKind::StorageFull,
@@ -385,7 +385,7 @@ impl ArrayError {
         io_error_with_advice(kind, self, advice)
     }
 
-    /// Creates the error of a failed access to a file.
+    /// Creates the error for a failed access to a file.
     pub fn io(path: &Path, action: &'static str, offset: u64, source: io::Error) -> ArrayError {
         ArrayError::Io { path: path.to_owned(), action, offset, source }
     }

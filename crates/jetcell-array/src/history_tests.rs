@@ -226,7 +226,7 @@ pub fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Runs the history of a seed. Returns the number of new rows that it wrote without the journal, and the number of
+/// Runs the history for a seed. Returns the number of new rows that it wrote without the journal, and the number of
 /// rows that were cleared at startup.
 pub fn run(seed: u64) -> [u64; 2] {
     let mut history = ArrayHistory::new(seed);

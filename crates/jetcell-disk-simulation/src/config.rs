@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::drive::DriveModel;
 
-/// Size in bytes of a chunk, which is the consecutive data on one drive. It determines which drives hold a row's
-/// parity.
+/// Size of a chunk in bytes. A chunk is a run of consecutive data on one drive. Its size determines which drives hold a
+/// row's parity.
 pub(crate) const CHUNK: u64 = 64 << 10;
 /// Size of a volume's blocks in bytes.
 pub(crate) const BLOCK: u64 = 4096;
@@ -209,7 +209,7 @@ pub struct WriteAnywhereConfig {
 /// Returns all drives in the built-in table.
 ///
 /// # Panics
-/// Never, because a test checks the table.
+/// Never panics, because a test checks the table.
 pub fn drives() -> BTreeMap<String, DriveModel> {
     toml::parse("drives.toml", DRIVES).expect("the table of drives is valid")
 }
@@ -230,7 +230,7 @@ impl Config {
     /// Returns the paper's experiment.
     ///
     /// # Panics
-    /// Never, because a test checks the file.
+    /// Never panics, because a test checks the file.
     pub fn exchange_2007() -> Config {
         Config::read("exchange-2007.toml", EXAMPLE).expect("the example is valid")
     }

@@ -70,7 +70,7 @@ struct ReadAheadState {
 #[derive(Default)]
 pub struct SimulatedDisk {
     head: DriveHead,
-    /// Cylinder at which the elevator is. `position` is the same place in bytes.
+    /// Current cylinder of the elevator. `position` is the same location in bytes.
     cylinder: f64,
     position: u64,
     queue: Vec<QueuedAccess>,
@@ -244,7 +244,7 @@ impl SimulatedDisk {
         time
     }
 
-    /// Adds to the cache what the drive has read ahead since the last read.
+    /// Adds to the cache the data that was read ahead since the last read.
     fn continue_read_ahead(&mut self, drive: &DriveModel, parameters: &CacheParameters, now: Duration) {
         let Some(ReadAheadState { end, since, left }) = self.read_ahead.filter(|reading| reading.since < now)
         else {

@@ -31,7 +31,7 @@ pub struct DiskModel {
     pub rpm: f64,
     /// Capacity in gigabytes (10^9).
     pub capacity_gb: f64,
-    /// Number of cylinders, which are the positions of the heads.
+    /// Number of cylinders, that is, of head positions.
     pub cylinders: u32,
     /// Number of sectors in the innermost track and in the outermost track.
     pub sectors_per_track: [f64; 2],

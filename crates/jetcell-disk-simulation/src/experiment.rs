@@ -12,7 +12,7 @@ use crate::write_anywhere::WriteAnywhereVolume;
 
 /// Maximum mean read latency of a layout at its highest rate, in milliseconds.
 pub const LATENCY_LIMIT_MS: f64 = 20.0;
-/// Fraction of the target rate that counts as reaching it.
+/// Minimum fraction of the target rate at which the target counts as reached.
 const MIN_REACHED_SHARE: f64 = 0.98;
 /// Number of steps in the search for the highest rate. The result is accurate to 1/128 of the range.
 const SEARCH_STEPS: u32 = 7;
@@ -39,8 +39,8 @@ pub enum SimulatedState {
 }
 
 impl SimulatedState {
-    /// Returns all states that a layout tolerates. RAID 10 may lose data when a second drive fails, if it is in the
-    /// same pair, and RAID 5 if it is in the same group.
+    /// Returns all states that a layout tolerates. After the failure of a second drive, RAID 10 loses data if both
+    /// drives are in the same pair, and RAID 5 if both are in the same group.
     pub fn tolerated_by(layout: &SimulatedLayout) -> &'static [SimulatedState] {
         const ALL: [SimulatedState; 5] = [
             SimulatedState::Normal,

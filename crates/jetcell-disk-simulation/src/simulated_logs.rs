@@ -18,8 +18,8 @@ pub struct SimulatedLogs {
     capacity: u64,
     /// Number of bytes written to each log so far. `next` is the log that receives the next write.
     written: Vec<u64>,
-    /// Whether a write to each log is in flight. `waiting` is the number of writes that wait for this write. They are
-    /// then combined into one write, like a group commit.
+    /// Whether a write to each log is in flight. `waiting` is the number of writes that wait for it to complete. They
+    /// are then combined into one write, like a group commit.
     is_in_flight: Vec<bool>,
     waiting: Vec<u64>,
     next: usize,

@@ -57,7 +57,7 @@ pub struct TimelinePhase {
 /// Measurements from one second of a simulation's timeline.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimelineSecond {
-    /// Mean read latency in milliseconds. Absent without reads.
+    /// Mean read latency in milliseconds. Absent if there were no reads.
     pub read_ms: Option<f64>,
     /// Mean write latency in milliseconds.
     pub write_ms: Option<f64>,

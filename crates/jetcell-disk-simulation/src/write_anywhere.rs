@@ -225,8 +225,8 @@ impl WriteAnywhereVolume {
 }
 
 impl StripeGroup {
-    /// Fills the free locations of the next 64 stripes with blocks. A page's blocks are placed on one drive as long
-    /// as there is room, and then on the next.  Returns the number of blocks.
+    /// Fills the free locations of the next 64 stripes with blocks. A page's blocks are placed on one drive as long as
+    /// there is room, and then on the next. Returns the number of blocks.
     fn fill(
         &mut self,
         blocks: &[u32],

@@ -20,7 +20,7 @@ struct CancellationState {
 }
 
 impl Cancellation {
-    /// Returns a cancellation for a part of the work. It is cancelled on its own, or with the whole work.
+    /// Returns a cancellation for a part of the work. It can be cancelled on its own, or together with the whole work.
     #[must_use]
     pub fn child(&self) -> Cancellation {
         let state = CancellationState { parent: Some(self.clone()), ..CancellationState::default() };
@@ -43,7 +43,7 @@ impl Cancellation {
         self.wait(&RealClock::new(), time)
     }
 
-    /// Waits for a time. Returns false, without further delay, if cancellation is requested.
+    /// Waits for the given time. Returns false immediately if cancellation is requested.
     pub fn wait(&self, clock: &dyn Clock, time: Duration) -> bool {
         let end = clock.monotonic().saturating_add(time);
         while !self.is_cancelled() {

@@ -1,4 +1,4 @@
-//! Event files: one JSON object per line, and each event is written immediately.
+//! Event files, with one JSON object per line. Each event is written immediately.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -48,7 +48,7 @@ impl EventLines {
         inner.failed = written.err().map(|error| error.to_string());
     }
 
-    /// Returns why events are missing from the file, or `None` if the file is complete.
+    /// Returns the reason why events are missing from the file, or `None` if the file is complete.
     pub fn failure(&self) -> Option<String> {
         self.0.lock().failed.clone()
     }

@@ -24,7 +24,7 @@ pub struct Evidence {
     pub machine: Machine,
 }
 
-/// Build of the running program. Empty strings are unknown.
+/// Build of the running program. An empty string means that the value is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildInfo {
     /// Commit of the sources. Empty if they were not in a checkout.

@@ -54,7 +54,7 @@ struct InterruptActions {
 }
 
 impl Interrupt {
-    /// Creates a reaction: the first signal cancels the work, and the second one ends the process.
+    /// Creates an interrupt handler: the first signal cancels the work, and the second one ends the process.
     pub fn new(cancellation: &Cancellation) -> Interrupt {
         Interrupt::with_actions(cancellation, || (), exit)
     }
@@ -64,8 +64,7 @@ impl Interrupt {
         Interrupt::with_actions(cancellation, on_first, exit)
     }
 
-    /// Like [`Interrupt::new`], but later signals run `on_second` and do not end the process, because the work must
-    /// clean up.
+    /// Like [`Interrupt::new`], but later signals run `on_second` and do not end the process, so the work can clean up.
     pub fn without_exit(
         cancellation: &Cancellation,
         on_second: impl Fn() + Send + Sync + 'static,
@@ -96,7 +95,7 @@ impl Interrupt {
         ctrlc::set_handler(handler).map_err(InterruptError)
     }
 
-    /// Reacts as to a signal.
+    /// Reacts as if a signal had been received.
     pub fn press(&self) {
         if self.0.cancellation.is_cancelled() {
             return (self.0.on_second)();
@@ -121,7 +120,7 @@ impl SignalFilter {
     }
 }
 
-/// Ends the process after the actions of [`at_exit`], and removes incomplete output files.
+/// Runs the actions of [`at_exit`], removes incomplete output files, and ends the process.
 fn exit() {
     AT_EXIT.lock().iter().for_each(|action| action());
     remove_unfinished_outputs();

@@ -11,7 +11,7 @@ use rustix::net::Shutdown;
 
 use crate::Cancellation;
 
-/// Interval at which a listener checks a cancellation of its caller.
+/// Interval at which a listener checks whether its caller has requested cancellation.
 const CANCELLATION_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Pause after a connection could not be accepted, for example because there are no free file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);

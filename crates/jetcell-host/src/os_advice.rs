@@ -5,7 +5,7 @@ use std::error::Error;
 use jetcell_vfs::system_error_number;
 
 /// Returns what the user can do about the first operating system error in the chain of sources, by its Linux error
-/// number. Returns `None` if that depends on more than the error.
+/// number. Returns `None` if the advice would depend on more than the error.
 pub fn os_advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     Some(match system_error_number(error)? {
         2 => "specify an existing path",

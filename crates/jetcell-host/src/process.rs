@@ -15,7 +15,7 @@ pub fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     Some(rest.trim().trim_matches('"'))
 }
 
-/// Returns the value for `key`, which the text states in kibibytes, in bytes.
+/// Returns the value for `key` in bytes. The text contains the value in kibibytes.
 pub fn kibibytes_field(text: &str, key: &str) -> Option<u64> {
     field(text, key)?.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

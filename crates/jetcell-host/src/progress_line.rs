@@ -1,4 +1,4 @@
-//! Progress on standard error: a line that is redrawn on a terminal, or otherwise lines at intervals.
+//! Progress on standard error: a line that is redrawn if it is a terminal, and otherwise plain lines at intervals.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval between redraws of a progress line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns the number of columns of the terminal on standard error, or a usual number if it is unknown.
+/// Returns the number of columns of the terminal on standard error, or a default if it is unknown.
 pub fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(stderr());
     size.ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0).unwrap_or(80).max(20)
@@ -38,9 +38,9 @@ pub struct ProgressReport {
 }
 
 impl ProgressReport {
-    /// Interval of plain lines, where standard error is not a terminal.
+    /// Interval between plain lines, which are used if standard error is not a terminal.
     pub const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
-    /// Interval of plain lines for work that takes hours.
+    /// Interval between plain lines for work that takes hours.
     pub const LONG_PLAIN_INTERVAL: Duration = Duration::from_secs(60);
 
     /// Creates a report whose first update is due after an interval.

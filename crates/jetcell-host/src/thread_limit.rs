@@ -10,7 +10,7 @@ use jetcell_sync::{Arc, Mutex, thread};
 /// only be determined by a test. All threads end before the function returns.
 ///
 /// # Errors
-/// Returns the number of threads that were started, and the error for the next thread, if a thread cannot be started.
+/// If a thread cannot be started, returns the number of threads that were started, and the error for this thread.
 pub fn try_threads(count: usize) -> Result<(), (usize, io::Error)> {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock();

@@ -1,4 +1,4 @@
-//! Advice about errors, in text that has no separate place for it.
+//! Advice about errors, for text that contains both the problem and the advice.
 
 use std::fmt::Display;
 

@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 /// alone does not limit memory.
 ///
 /// # Errors
-/// An item is invalid; there are more than `MAX` items.
+/// Returns an error if an item is invalid, or if there are more than `MAX` items.
 pub fn bounded_list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -24,7 +24,7 @@ where
 /// Reads a map of at most `MAX` items, like [`bounded_list`].
 ///
 /// # Errors
-/// An item is invalid; there are more than `MAX` items, including repeated keys.
+/// Returns an error if an item is invalid, or if there are more than `MAX` items, including repeated keys.
 pub fn bounded_map<'de, D, K, V, const MAX: usize>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,

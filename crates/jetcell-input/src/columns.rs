@@ -1,4 +1,4 @@
-//! Widths of text on a terminal. An East Asian character has two columns; a combining character has none.
+//! Widths of text on a terminal. An East Asian character occupies two columns; a combining character occupies none.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -12,7 +12,7 @@ pub enum Align {
     Right,
 }
 
-/// Returns the number of columns that the text has on a terminal.
+/// Returns the number of columns that the text occupies on a terminal.
 pub fn columns(text: &str) -> usize {
     text.width()
 }
@@ -26,8 +26,8 @@ pub fn pad(text: &str, width: usize, align: Align) -> String {
     }
 }
 
-/// Splits the text after at most `width` columns, but after at least one character. A character without columns, such
-/// as an accent, stays with the previous one.
+/// Splits the text after at most `width` columns, but after at least one character. A character that occupies no
+/// column, such as an accent, stays with the previous one.
 pub fn cut(text: &str, width: usize) -> (&str, &str) {
     let has_columns = |(_, c): &(usize, char)| c.width() != Some(0);
     let starts = text.char_indices().skip(1).filter(has_columns).map(|(at, _)| at);

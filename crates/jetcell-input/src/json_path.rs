@@ -16,12 +16,12 @@ impl Serialize for JsonPath<'_> {
     }
 }
 
-/// Returns a path in the form in which JSON contains it.
+/// Returns a path in its JSON form.
 pub fn json_path(path: &(impl AsRef<Path> + ?Sized)) -> JsonPath<'_> {
     JsonPath(path.as_ref())
 }
 
-/// Returns paths in the form in which JSON contains them.
+/// Returns paths in their JSON form.
 pub fn json_paths<'p, P: AsRef<Path> + ?Sized + 'p>(
     paths: impl IntoIterator<Item = &'p P>,
 ) -> Vec<JsonPath<'p>> {
@@ -31,7 +31,7 @@ pub fn json_paths<'p, P: AsRef<Path> + ?Sized + 'p>(
 /// Serializes a value as the text that it displays.
 ///
 /// # Errors
-/// The error of the serializer.
+/// Returns the error of the serializer, if any.
 pub fn serialize_display<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
@@ -39,7 +39,7 @@ pub fn serialize_display<S: Serializer>(value: &impl Display, serializer: S) -> 
 /// Serializes a path like [`json_path`].
 ///
 /// # Errors
-/// The error of the serializer.
+/// Returns the error of the serializer, if any.
 pub fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     json_path(path).serialize(serializer)
 }
@@ -47,7 +47,7 @@ pub fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok
 /// Serializes a path like [`json_path`], or null.
 ///
 /// # Errors
-/// The error of the serializer.
+/// Returns the error of the serializer, if any.
 pub fn serialize_optional_path<S: Serializer>(
     path: &Option<PathBuf>,
     serializer: S,
@@ -58,7 +58,7 @@ pub fn serialize_optional_path<S: Serializer>(
 /// Serializes paths like [`json_paths`].
 ///
 /// # Errors
-/// The error of the serializer.
+/// Returns the error of the serializer, if any.
 pub fn serialize_paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     json_paths(paths).serialize(serializer)
 }

@@ -3,12 +3,12 @@
 //! Names of files, tables, columns and hosts are data that another user may have chosen. All displayed text passes
 //! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through
 //! [`PrintableWriter`]. Names within a line of text are wrapped in [`Printable`]; lines of values are joined by
-//! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`], and its paths by [`json_path`]. [`bounded_list`] and
-//! [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the length of messages
-//! about files. [`quantity`] parses sizes, rates and times;
-//! [`columns`], [`pad`] and [`cut`] measure text on a terminal. A [`Unit`] determines the decimals of a figure.
-//! [`number`], [`time`] and [`hex`] format values for people. [`OptionValueError`] describes text that is not a valid value.
-//! With the feature `toml`, [`toml`] parses TOML from users, and [`nearest`] finds the nearest known word.
+//! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`], and its paths by [`json_path`].
+//! [`bounded_list`] and [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the
+//! length of messages about files. [`quantity`] parses sizes, rates and times; [`columns`], [`pad`] and [`cut`] measure
+//! text on a terminal. A [`Unit`] determines the number of decimals of a figure. [`number`], [`time`] and [`hex`]
+//! format values for people. [`OptionValueError`] describes text that is not a valid value. With the feature `toml`,
+//! [`toml`] parses TOML from users, and [`nearest`] finds the nearest known word.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formats numbers for people.
 
 /// Number of bytes in a mebibyte.
 pub const MIB: f64 = 1_048_576.0;

@@ -21,7 +21,7 @@ impl OptionValueError {
         OptionValueError { problem: problem.to_string(), advice: advice.into() }
     }
 
-    /// Creates an error for text that cannot be parsed as what is expected, such as `a precision`.
+    /// Creates an error for text that could not be parsed. `expected` names the kind of value, such as `a precision`.
     pub fn unparsable(text: &str, expected: &str, advice: impl Into<Cow<'static, str>>) -> OptionValueError {
         OptionValueError::new(
             format_args!("could not parse '{}' as {expected}", shortened_name(text)),
@@ -29,7 +29,7 @@ impl OptionValueError {
         )
     }
 
-    /// Creates an error for text that does not name what is expected, such as `a policy`.
+    /// Creates an error for an unknown name. `expected` describes valid names, such as `a policy`.
     pub fn unknown(text: &str, expected: &str, advice: impl Into<Cow<'static, str>>) -> OptionValueError {
         OptionValueError::new(format_args!("'{}' is not {expected}", shortened_name(text)), advice)
     }

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
 
-/// Replaces control characters with escapes such as `\u{1b}`, so that stored text cannot send control sequences to a
-/// terminal.
+/// Replaces control characters with escapes such as `\u{1b}`. This prevents stored text from sending control sequences
+/// to a terminal.
 ///
 /// Characters that reverse the text direction are escaped as well, because they can make one line look like another.
 /// Line ends are also escaped, so each value stays on one line.

@@ -1,4 +1,4 @@
-//! Times for people, in one form for each purpose.
+//! Formats times for people. There is one form for each purpose.
 
 use std::time::Duration;
 

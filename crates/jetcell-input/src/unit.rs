@@ -97,7 +97,7 @@ impl Unit {
     }
 }
 
-/// The unit's name.
+/// Serializes a unit as its name.
 impl Serialize for Unit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

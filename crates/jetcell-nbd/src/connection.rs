@@ -23,9 +23,9 @@ const CLIENT_THRESHOLD: Duration = Duration::from_micros(200);
 /// Minimum and maximum number of requests before which the thread does not poll.
 const BACKOFF_RANGE: (u32, u32) = (16, 1024);
 
-/// Number of requests before which the thread does not poll, because others need the processor. The number doubles
-/// each time, and each poll that finds a request reduces it by one. This way, a single interruption, for example by
-/// the host of a virtual machine, costs little, and so does polling on a busy machine.
+/// Number of requests before which the thread does not poll, because others need the processor. The number doubles each
+/// time this is detected, and each poll that finds a request reduces it by one. This way, a single interruption, for
+/// example by the host of a virtual machine, costs little, and so does polling on a busy machine.
 struct PollBackoff {
     remaining: Cell<u32>,
     next: Cell<u32>,

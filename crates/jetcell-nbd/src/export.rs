@@ -58,8 +58,8 @@ pub trait BlockExport: Send + Sync {
     /// Writes zeros. If `may_free` is set, the range may be deallocated instead.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] if `only_fast` is set and writing zeros would take as long as a normal write.
-    /// Nothing was changed in this case.
+    /// Returns [`io::ErrorKind::Unsupported`] if `only_fast` is set and writing zeros would take as long as a normal
+    /// write. In this case, nothing was changed.
     fn zero(&self, offset: u64, length: u64, may_free: bool, only_fast: bool) -> io::Result<()>;
 
     /// Discards the content of a range, which may then have any content.

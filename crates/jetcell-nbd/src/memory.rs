@@ -32,7 +32,7 @@ pub struct ServerMemory {
 
 struct SharedMemoryPool {
     free: usize,
-    /// Number that the next waiting connection gets. `turn` is the number of the connection whose turn it is.
+    /// Number that the next connection to wait will get. `turn` is the number of the connection whose turn it is.
     next: u64,
     turn: u64,
 }
@@ -164,7 +164,7 @@ impl<'server> ConnectionMemory<'server> {
     /// Adds a wait for the client to the total.
     ///
     /// # Errors
-    /// The client takes too long, and other connections need the memory.
+    /// Returns an error if the client takes too long while other connections need the memory.
     pub fn add_wait(&self, time: Duration) -> io::Result<()> {
         if !self.is_watched() {
             return Ok(());

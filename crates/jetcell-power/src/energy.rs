@@ -41,8 +41,8 @@ impl EnergyUse {
     pub fn watts(&self) -> f64 {
         self.joules / self.seconds
     }
-    /// Returns the energy used between two times, in milliseconds since 1970 UTC. A counter is preferred to integrated
-    /// power if it advanced by many steps.
+    /// Returns the energy used between two times, which are given in milliseconds since 1970 UTC. A counter is
+    /// preferred to integrated power if it advanced by many steps.
     pub(crate) fn between(
         power: Option<&[EnergyPoint]>,
         counter: Option<&[EnergyPoint]>,

@@ -86,7 +86,7 @@ impl fmt::Display for MeterKind {
     }
 }
 
-/// Error for text that is not a meter.
+/// Error for text that does not describe a meter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MeterKindError {
     /// A smart plug without an address.

@@ -165,12 +165,12 @@ impl PowerLog {
         self.energy_between(ends.0, ends.1)
     }
 
-    /// Returns the energy used between two times, in milliseconds since 1970 UTC. If the log has both power and a
-    /// counter, the counter is used, provided that it advanced by many steps.
+    /// Returns the energy used between two times, which are given in milliseconds since 1970 UTC. If the log has both
+    /// power and a counter, the counter is used, provided that it advanced by many steps.
     ///
     /// # Errors
-    /// More than a second, or more than half of the window, is outside the log, or the log has gaps longer than a
-    /// tenth of the window.
+    /// Returns an error if more than a second, or more than half of the window, is outside the log, or if the log has
+    /// gaps longer than a tenth of the window.
     pub fn energy_between(&self, from_ms: i64, to_ms: i64) -> Result<EnergyUse, PowerError> {
         let used =
             EnergyUse::between(self.power.as_deref(), self.counter.as_deref(), self.scope, (from_ms, to_ms));

@@ -13,7 +13,7 @@ use crate::array::DriveSet;
 /// times too long.
 pub fn classical_mean_time_to_loss(set: DriveSet, rates: &EventRates) -> Option<f64> {
     let (lo, mo) = (rates.failure.get(), rates.restore.get());
-    // Multiply one factor at a time, so that intermediate values do not overflow.
+    // The factors are multiplied one at a time, to keep intermediate values from overflowing.
     let time = (1..=set.parities).fold(1.0 / (f64::from(set.drives()) * lo), |time, lost| {
         time * mo / (f64::from(set.drives() - lost) * lo)
     });
@@ -27,8 +27,8 @@ pub fn classical_loss(set: DriveSet, rates: &EventRates, hours: f64) -> f64 {
 }
 
 /// Returns the approximate probability that a set with one or two parities loses data within `hours`. The formula
-/// assumes that the fast transitions are in equilibrium. Returns `None` for three parities, and without scrub, where
-/// there is no equilibrium.
+/// assumes that the fast transitions are in equilibrium. Returns `None` for three parities. Also returns `None` without
+/// a scrub, because an equilibrium does not exist in this case.
 ///
 /// n+1: a = (n+1) ll/ms, b = (n+1) lo/mo, F = 1 - exp(-T n lo (a+b)/(1+a+b)). n+2: a, b with n+2; p1 = 1/(1+a+b), p2
 /// = a p1, p3 = b p1, p4 = ((n+1) lo p2 + (n+1) ll p3)/mo, p5 = (n+1) lo p3/mo, F = 1 - exp(-T n lo (p4+p5)).

@@ -55,7 +55,7 @@ impl RaidType {
         }
     }
 
-    /// Returns how many lost drives every set survives.
+    /// Returns the number of lost drives that any set survives.
     pub fn parities(self) -> u32 {
         match self {
             RaidType::Raid10 | RaidType::Raid5 => 1,

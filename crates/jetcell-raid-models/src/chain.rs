@@ -188,7 +188,7 @@ impl MarkovChain {
                 take(states, 1.0);
                 continue;
             }
-            // The rate was chosen so that the result is at least 1/2, so the subtraction does not cancel digits.
+            // The choice of the rate makes the result at least 1/2, so the subtraction does not cancel digits.
             take(state, 1.0 - self.exit_rate(state) / rate);
             for &(to, speed) in &self.transitions[state] {
                 take(to, speed / rate);

@@ -75,16 +75,16 @@ pub enum Error {
     /// Several inputs determine the same number.
     #[error("{} are mutually exclusive", .0.join(" and "))]
     Exclusive(Vec<&'static str>),
-    /// An input requires another input that is missing. Contains both.
+    /// An input requires another input that is missing. Contains the names of both.
     #[error("{0} has no effect without {1}")]
     NoEffect(&'static str, &'static str),
-    /// A rate of read errors without a read rate.
+    /// A rate of read errors was given without a read rate.
     #[error("--error-rate requires a read rate")]
     NoReadRate,
-    /// A curve over disk size, but the times do not depend on the size.
+    /// A curve over disk size was requested, but the times do not depend on the size.
     #[error("a curve over disk size requires times derived from the size")]
     SizeHasNoEffect,
-    /// The number of years exceeds a limit. Contains both.
+    /// The number of years exceeds the limit. Contains both numbers.
     #[error("{0} years exceeds the maximum of {1}")]
     TooManyYears(f64, f64),
     /// The drives do not form whole groups.

@@ -36,9 +36,9 @@ pub struct GeneralModelRules {
 }
 
 impl GeneralModelRules {
-    /// Returns the rules that match the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects
-    /// that it encounters. The scrub continues while drives are missing. A defect without redundancy is always a
-    /// loss, no matter when it arises.
+    /// Returns the rules that match the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects that
+    /// it encounters. The scrub continues while drives are missing. A defect in data that has no redundancy left always
+    /// counts as a loss, no matter when it arises.
     pub fn for_arrays() -> GeneralModelRules {
         GeneralModelRules { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
     }
@@ -81,7 +81,8 @@ impl MarkovModel {
         }
     }
 
-    /// Returns how many lost drives the diagram survives, or `None` for the general chain, which supports any number.
+    /// Returns the number of lost drives that sets of this diagram survive. `None` for the general chain, which
+    /// supports any number.
     fn parities(self) -> Option<u32> {
         match self {
             MarkovModel::A => Some(1),

@@ -14,7 +14,7 @@ pub struct EventRates {
     pub latent: PerHour,
     /// Restore of a failed drive: 1 / mean time until the group is fully redundant again. Symbol mo.
     pub restore: PerHour,
-    /// Discovery and repair of a latent defect: 1 / mean time until then. Zero without scrub. Symbol ms.
+    /// Discovery and repair of a latent defect: 1 / mean lifetime of a defect. Zero without scrub. Symbol ms.
     pub scrub: PerHour,
 }
 

@@ -49,7 +49,7 @@ impl FileDrives {
         }
     }
 
-    /// Returns a file's drive. The file currently has this many bytes.
+    /// Returns the drive of a file whose current length is `bytes`.
     pub fn drive_for(&mut self, path: &Path, bytes: u64) -> DriveId {
         let new = self.drives.len();
         let id = *self.by_path.entry(path.to_path_buf()).or_insert(new);

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `drives` | the drives, their accesses in progress, and the completion times |
 //! | `machine` | all drives with their clock, and the thread that completes accesses |
-//! | `file` | a file whose accesses are those of a drive |
+//! | `file` | a file with the access times of a drive |
 //! | `vfs` | the layer over a file system |
 //!
-//! The drive model, with its queue and cache, is that of `jetcell-disk-simulation`. Content is stored in the
+//! The drive model, including its queue and cache, comes from `jetcell-disk-simulation`. Content is stored in the
 //! underlying files, and this layer only adds time.
 
 #![forbid(unsafe_code)]

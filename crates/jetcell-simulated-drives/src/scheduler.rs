@@ -21,7 +21,7 @@ enum TimeSource {
 
 struct SchedulerState {
     drives: FileDrives,
-    /// Whether the drives were closed. No further accesses are started then.
+    /// Whether the drives were closed. After that, no further accesses are started.
     is_closed: bool,
 }
 
@@ -55,7 +55,7 @@ impl DriveScheduler {
         DriveScheduler { shared, thread: Mutex::new(None) }
     }
 
-    /// Returns a file's drive. The file currently has this many bytes.
+    /// Returns the drive of a file whose current length is `bytes`.
     pub fn drive_for(&self, path: &Path, bytes: u64) -> DriveId {
         self.shared.state.lock().drives.drive_for(path, bytes)
     }

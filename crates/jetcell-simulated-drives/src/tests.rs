@@ -1,5 +1,5 @@
-//! Tests of drives in simulated time against the model, of drives in real time, for which only lower bounds are
-//! certain, and of faults and power cuts in the underlying file system.
+//! Tests of simulated drives. Simulated time is compared with the model; for real time, only lower bounds are certain.
+//! Other tests cover faults and power cuts in the underlying file system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The calculation sheet. It lists every input and formula of a calculation, in order and with numbers, so that a
-//! person can check the calculation.
+//! The calculation sheet. It lists every input and formula of a calculation, in order and with numbers, which allows a
+//! person to check the calculation.
 //!
 //! A formula is written only once: `formula!` both evaluates it and records its source text, so the printed formula
 //! is always the one that was evaluated. The names in a formula refer to earlier lines. A formula uses only `+ - * /`

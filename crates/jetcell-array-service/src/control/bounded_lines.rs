@@ -14,7 +14,7 @@ pub enum LineRead {
     Line(Vec<u8>),
     /// No complete line has arrived yet.
     Incomplete,
-    /// The peer has closed its direction of the connection.
+    /// The peer has closed its sending side of the connection.
     Closed,
 }
 
@@ -22,7 +22,7 @@ pub enum LineRead {
 pub struct BoundedLineReader {
     stream: UnixStream,
     pending: Vec<u8>,
-    /// Number of pending bytes that contain no end of a line.
+    /// Number of pending bytes that were searched without finding the end of a line.
     searched: usize,
     max_line_bytes: usize,
 }

@@ -1,8 +1,8 @@
-//! Operations on an array that is used by a process: other commands send them to that process through a socket in the
+//! Control of an array that a process is using. Other commands send operations to that process through a socket in the
 //! array's directory.
 //!
-//! A client sends one line, the [request](crate::operations::ControlRequest). The server sends lines back: progress
-//! and notes, and finally the answer or an error. The client keeps its direction of the connection open. Closing it
+//! A client sends one line, the [request](crate::operations::ControlRequest). The server sends lines back: progress and
+//! notes, and finally the answer or an error. The client keeps its sending side of the connection open. Closing it
 //! interrupts the operation, as Ctrl-C would.
 
 mod bounded_lines;

@@ -1,4 +1,4 @@
-//! What client and server of the control socket have in common: the path of the socket, limits and replies.
+//! Definitions shared by client and server of the control socket: the socket's path, limits and replies.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -43,7 +43,7 @@ impl ControlSocket {
     /// be used. In that case, a note reports that other commands cannot change the array.
     pub fn open(directory: &Path, used: Arc<ArrayInUse>) -> ControlSocket {
         let listen = || -> io::Result<_> {
-            // No other process listens, because only the process that uses the array does.
+            // No other process can be listening, because only the process that uses the array does so.
             let path = SocketPath::new(directory, SOCKET)?;
             let bound = Arc::new(BoundSocket { socket: PrivateSocket::bind(&path.path)?, _path: path });
             let (served, used) = (bound.clone(), used.clone());
@@ -160,7 +160,7 @@ fn send_within(mut stream: &UnixStream, mut bytes: &[u8], timeout: Duration) -> 
     Ok(())
 }
 
-/// Interrupts the operation when the client disconnects, or when it closes its direction of the connection.
+/// Interrupts the operation when the client disconnects, or closes its sending side of the connection.
 fn watch(lines: &mut BoundedLineReader, cancel: &Cancellation, is_done: &AtomicBool) {
     while !is_done.load(Ordering::SeqCst) {
         if matches!(lines.read_line(), Ok(LineRead::Closed) | Err(_)) {
@@ -218,10 +218,11 @@ mod tests {
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
-    /// Much longer than the timeout, for a busy machine, and much shorter than the client's transfers.
+    /// Time limit: much longer than the timeout, to allow for a busy machine, and much shorter than the client's
+    /// transfers.
     const LIMIT: Duration = Duration::from_secs(4);
 
-    /// Sends bytes of an endless line, one by one, until the peer disconnects or the limit is long over.
+    /// Sends bytes of an endless line, one by one, until the peer disconnects or the limit has long passed.
     fn send_slowly(mut client: UnixStream) {
         let began = Instant::now();
         while began.elapsed() < 3 * LIMIT && client.write_all(b"x").is_ok() {
@@ -237,7 +238,7 @@ mod tests {
         let mut lines = BoundedLineReader::new(server, MAX_REQUEST).unwrap();
         assert_eq!(read_request(&mut lines, &Cancellation::default(), TIMEOUT).unwrap(), None);
         assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
-        // Nor does such a client delay the end of the server.
+        // Such a client does not delay the server's shutdown either.
         let stop = Cancellation::default();
         stop.cancel();
         assert_eq!(read_request(&mut lines, &stop, 3 * LIMIT).unwrap(), None);

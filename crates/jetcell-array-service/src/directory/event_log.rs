@@ -27,7 +27,7 @@ pub(crate) enum ArrayEventSeverity {
 }
 
 impl ArrayFiles {
-    /// Records files that are about to become members, so that the next start can find them after a crash.
+    /// Records files that are about to become members. The next start can then find them after a crash.
     pub fn record_candidates(&mut self, paths: &[PathBuf]) -> Result<()> {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();

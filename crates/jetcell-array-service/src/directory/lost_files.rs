@@ -1,4 +1,4 @@
-//! Traces lost bytes of an array to the files of tests.
+//! Maps lost bytes of an array to the test files that contain them.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use jetcell_vfs::Vfs;
 use super::state_file::ArrayDirectory;
 
 impl ArrayDirectory {
+<<<<<<< HEAD
     /// Returns the files on an examined array that have lost bytes, with their lost bytes. Nothing is written. The
     /// result is empty if no data is lost, or if the array has no files.
     ///
@@ -21,6 +22,12 @@ impl ArrayDirectory {
         vfs: &Arc<dyn Vfs>,
         found: &ArrayExamination,
     ) -> jetcell_array::Result<Vec<(PathBuf, Range<u64>)>> {
+=======
+    /// Returns the files on an examined array that have lost bytes, with the lost byte ranges of each file. Nothing is
+    /// written. The result is empty if no data is lost, if the array is in use or cannot be read, or if it has no
+    /// files.
+    pub fn lost_files(&self, vfs: &Arc<dyn Vfs>, found: &ArrayExamination) -> Vec<(PathBuf, Range<u64>)> {
+>>>>>>> w-s4
         if found.lost_bytes.is_empty() {
             return Ok(vec![]);
         }

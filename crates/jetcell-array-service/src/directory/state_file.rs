@@ -74,8 +74,8 @@ impl ArrayDirectory {
         Ok(ArrayDirectory { path: path.to_path_buf(), id, members, former, write_log, simulated_drive })
     }
 
-    /// Examines the members. If a member is missing, former members are examined too: a member that failed only for a
-    /// moment may be current, because an array that stopped was not written without it.
+    /// Examines the members. If a member is missing, former members are examined too. A member that failed only briefly
+    /// may still be current, because nothing is written to an array after it has stopped.
     ///
     /// # Errors
     /// None of the files is a member of the array.
@@ -91,7 +91,7 @@ impl ArrayDirectory {
         let (mut listed, former): (Vec<_>, Vec<_>) =
             with_former.members.into_iter().partition(|(path, _)| self.members.contains(path));
         for (path, state) in former {
-            // A former member may be a copy of one that is listed, or another path of it.
+            // A former member may be a copy of a listed one, or another path to it.
             if matches!(state, MemberState::Slot(_) | MemberState::Replacement(_))
                 && listed.iter().all(|(_, other)| *other != state)
             {
@@ -102,7 +102,8 @@ impl ArrayDirectory {
         Ok(with_former)
     }
 
-    /// Replaces the members. Members that are no longer used become former members. The most recent ones are kept.
+    /// Replaces the list of members. Paths that are no longer used become former members; the most recent ones are
+    /// kept.
     pub(super) fn set_members(&mut self, members: Vec<PathBuf>) {
         let old = std::mem::replace(&mut self.members, members);
         let former = std::mem::take(&mut self.former).into_iter().chain(old);
@@ -126,14 +127,14 @@ impl ArrayDirectory {
         replace_output(&path, format!("{head}{text}")).map_err(write_error)
     }
 
-    /// Removes the file, so that the directory no longer belongs to an array. The events remain.
+    /// Removes the file. The directory then no longer belongs to an array. The events remain.
     pub(crate) fn remove(&self) -> io::Result<()> {
         std::fs::remove_file(self.path.join(STATE_FILE))?;
         sync_directory(&self.path)
     }
 }
 
-/// Returns a member that is locked by a process, which means that this process has the array open.
+/// Returns a member that is locked by a process, if any. That process then has the array open.
 pub fn find_locked_member(members: &[PathBuf]) -> Option<&PathBuf> {
     members.iter().find(|path| is_locked(path).unwrap_or(false))
 }

@@ -30,13 +30,13 @@ pub struct NewArray {
     pub members: Vec<PathBuf>,
     /// Members that replace failed members.
     pub spares: Vec<PathBuf>,
-    /// Size with which missing files are created, or `None` if they are refused.
+    /// Size of missing files, which are created. `None` if missing files are refused.
     pub size: Option<ByteSize>,
     /// Number of consecutive bytes on one member.
     pub chunk: ByteSize,
     /// Name or file of the drive that the members simulate, and the factor by which it is faster than a real one.
     pub simulated_drive: Option<(String, f64)>,
-    /// Whether members that hold data or belong to an array are used, and their content is destroyed.
+    /// Whether to use members that hold data or belong to an array. Their content is destroyed.
     pub force: bool,
 }
 
@@ -57,7 +57,7 @@ impl NewArray {
     /// Creates the array.
     ///
     /// # Errors
-    /// The request was refused. Nothing was changed, except on members with data if `force` is set.
+    /// Returns an error if the request was refused. Nothing was changed, except on members with data if `force` is set.
     pub fn create(&self, environment: &ServiceEnvironment) -> Result<CreatedArray> {
         ArrayDirectory::refuse_used(&self.directory)?;
         let absolute_paths =

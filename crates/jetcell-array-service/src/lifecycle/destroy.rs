@@ -10,8 +10,8 @@ use crate::error::{Error, InArray, Result};
 use crate::members::is_link_to_file;
 
 impl ArrayDirectory {
-    /// Destroys the array, and returns the number of files that are no longer members. The array does not need to be
-    /// able to start. Its events remain. A file at the path of a former member is only changed if it still belongs to
+    /// Destroys the array, and returns the number of files that are no longer members. This works even if the array
+    /// cannot start. Its events remain. A file at the path of a former member is only changed if it still belongs to
     /// this array.
     ///
     /// # Errors

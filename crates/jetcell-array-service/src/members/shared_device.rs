@@ -1,4 +1,4 @@
-//! Members on the same device, which would fail together.
+//! Detects members on the same device, because they would fail together.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Access to the array that an operation works on, which is owned by the command or shared with other users.
+//! Access to the array on which an operation works. The array is owned by the command, or shared with other users.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::running::{ArrayGuard, ArrayOwner, ConcurrentActivity, with_exclusive_
 /// Progress of an array operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OperationProgress {
-    /// Bytes that are done, including those of earlier passes that the operation continues.
+    /// Number of bytes completed so far, including earlier passes that the operation continues.
     pub done: u64,
     /// Total number of bytes.
     pub total: u64,

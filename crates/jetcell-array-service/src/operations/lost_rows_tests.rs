@@ -32,7 +32,7 @@ fn lost_first_blocks_do_not_prevent_a_rebuild_or_a_scrub() {
     let mut running = start.start(&environment()).unwrap();
     running.array.write(0, &CONTENT.repeat(8)).unwrap();
     running.close().unwrap();
-    // The data, and the parity, which is equal to it because the other data is zeros.
+    // Damages the data and the parity. They are equal, because all other data is zeros.
     ["a0", "a2"].iter().for_each(|member| damage(&parent.path().join(member)));
 
     let (environment, notes) = environment_with_notes();

@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::running::{ArrayContent, ArrayStartOptions, RunningArray, RunningContent, start_with_luns};
 
 impl ArrayOperation {
-    /// Fails if the request is invalid for every array.
+    /// Fails if the request is invalid regardless of the array.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             ArrayOperation::CreateLun(new) => new.check(),

@@ -1,4 +1,4 @@
-//! Rebuilds: run here, or observed while the maintainer of an array in use runs them.
+//! Rebuilds. They run here or, if the array is in use, in its maintainer, and are only monitored here.
 
 use std::time::{Duration, Instant};
 

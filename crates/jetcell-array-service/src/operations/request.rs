@@ -66,9 +66,9 @@ pub(crate) struct ControlRequest {
 pub struct NewMembers {
     /// Files or block devices of the same size as the other members.
     pub files: Vec<PathBuf>,
-    /// Size with which missing files are created, or `None` if they are refused.
+    /// Size of missing files, which are created. `None` if missing files are refused.
     pub size: Option<ByteSize>,
-    /// Whether files that hold data or belong to an array are used, and their content is destroyed.
+    /// Whether to use files that hold data or belong to an array. Their content is destroyed.
     pub force: bool,
 }
 

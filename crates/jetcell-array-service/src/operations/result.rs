@@ -1,4 +1,4 @@
-//! Results of array operations, as data. The process that uses the array sends them to the process that asked.
+//! Results of array operations, as data. The process that uses the array sends them to the requesting process.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,8 @@ pub enum OperationResult {
     SparesAdded(#[serde(serialize_with = "jetcell_input::serialize_paths")] Vec<PathBuf>),
     Rebuilt(RebuildResult),
     Scrubbed(ScrubResult),
-    /// `is_lun_volume`: LUNs use the new space at once. Other users see it after the next start of the array.
+    /// Members and their space were added. If `is_lun_volume` is set, LUNs can use the space at once. Otherwise, the
+    /// space is visible after the next start of the array.
     Grown {
         slots: usize,
         bytes: u64,

@@ -1,4 +1,4 @@
-//! What runs at the same time as operations on an array in use.
+//! Activities that run at the same time as operations on an array in use.
 
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};

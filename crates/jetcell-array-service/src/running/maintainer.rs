@@ -98,7 +98,7 @@ impl ArrayInUse {
     /// an array without LUNs are committed after that time at the latest.
     ///
     /// # Errors
-    /// The array failed. The load also receives the error.
+    /// Returns an error if the array failed. The load also receives this error.
     pub fn maintain_until_stopped(
         &self,
         longest_uncommitted: Option<Duration>,

@@ -27,8 +27,7 @@ impl<'a> ArrayGuard<'a> {
 
 /// Interface to the owner of an array shared by several threads.
 pub trait ArrayOwner: Send + Sync {
-    /// Runs `call` while no other thread uses the array. Returns false if the array was shut down, in which case
-    /// `call` was not run.
+    /// Runs `call` with exclusive access to the array. Returns false without running `call` if the array was shut down.
     fn with(&self, call: &mut dyn FnMut(ArrayGuard<'_>)) -> bool;
 }
 

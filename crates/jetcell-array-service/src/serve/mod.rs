@@ -23,7 +23,7 @@ use crate::running::{
     start_with_content,
 };
 
-/// Maximum time until writes to an array are committed if no client requests it.
+/// Maximum time before writes to an array are committed, even if no client requests a flush.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
 
 /// Name of the socket in an array's directory.

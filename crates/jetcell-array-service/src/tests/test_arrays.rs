@@ -26,7 +26,7 @@ pub fn environment_with_notes() -> (ServiceEnvironment, Arc<Mutex<Vec<String>>>)
     (ServiceEnvironment { show_note, ..environment() }, notes)
 }
 
-/// Creates a RAID 5 array of three members. Their names are that of the array and the number of the slot.
+/// Creates a RAID 5 array of three members. Each member's name consists of the array's name and the slot number.
 pub fn create(parent: &Path, name: &str) -> PathBuf {
     let member = |number: usize| parent.join(format!("{name}{number}"));
     let new = NewArray {

@@ -40,7 +40,7 @@ pub struct ArrayVolumes {
     stop: Cancellation,
 }
 
-/// Access to the counters of mounted arrays. It does not keep an array in use.
+/// Access to the counters of mounted arrays. Holding this value does not keep an array in use.
 #[derive(Clone)]
 pub struct WatchedArrays(Vec<(Weak<ArrayInUse>, Vec<Volume>)>);
 
@@ -67,12 +67,11 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 }
 
 impl ArrayVolumes {
-    /// Starts the arrays. Each argument is the directory of an array, or `DIRECTORY/LUN`. Members that
-    /// need a rebuild, now or later, are rebuilt while the load runs. The environment is opened only if there is an
-    /// array.
+    /// Starts the arrays. Each argument is the directory of an array, or `DIRECTORY/LUN`. Members that need a rebuild,
+    /// now or later, are rebuilt while the load runs. `environment` is called only if there is an array.
     ///
     /// # Errors
-    /// An array cannot start, or does not contain what the directory names.
+    /// Returns an error if an array cannot start, or if its content does not match the given directories.
     pub fn mount<E: From<Error>>(
         directories: Vec<PathBuf>,
         environment: impl FnOnce() -> std::result::Result<ServiceEnvironment, E>,

@@ -1,4 +1,4 @@
-//! One mounted array: its start, its end, and the event that reports the writes of the test.
+//! A mounted array: its start, its shutdown, and the event that reports the writes of the test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -34,8 +34,8 @@ pub enum ArrayAccess {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AssembleOptions {
     /// Whether to start after a crash even if members are missing, and to ignore files that are stale, too small, or
-    /// have no superblock. With [`ArrayAccess::ReadOnly`], the array is assembled even if its journal was not
-    /// replayed, so blocks of the last writes may have their old content.
+    /// have no superblock. With [`ArrayAccess::ReadOnly`], the array is assembled even if its journal was not replayed.
+    /// The most recently written blocks may then have their old content.
     pub force: bool,
     /// Access to the array.
     pub access: ArrayAccess,
@@ -80,7 +80,7 @@ fn start(mut rows: RowStore, options: AssembleOptions) -> Result<RowWriter> {
         if members.config.is_open && !options.force {
             return Err(ArrayRefusal::NotShutDown.into());
         }
-        // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
+        // Open rows may contain unacknowledged writes. They are hidden, so they read as if never written.
         let open = members.config.open_rows.clone();
         members.records.hide(open);
         return Ok(RowWriter::new(rows, floor));
@@ -140,7 +140,7 @@ fn usable_devices(
         } else if length < needed {
             ArrayRefusal::TooSmall { path: device.path(), found: length, needed }
         } else {
-            // Nothing shows which of two copies has the newer content. Therefore, `force` does not help here.
+            // The array cannot tell which of the two copies is newer. Therefore, `force` does not help here.
             if let Some(first) = devices.iter().find(|other| other.member == device.member) {
                 return Err(ArrayRefusal::CopyOfMember { path: device.path(), first: first.path() }.into());
             }

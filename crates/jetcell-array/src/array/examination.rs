@@ -59,7 +59,7 @@ pub struct ArrayExamination {
     pub slots: Vec<SlotStatus>,
     /// Number of rows with data that cannot be recovered.
     pub lost_rows: u64,
-    /// Bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
+    /// Byte ranges of the array that cannot be recovered, in ascending order. At most 10,000 chunks are examined.
     pub lost_bytes: Vec<Range<u64>>,
     /// Number of lost rows whose bytes are not in `lost_bytes`, because there are too many.
     pub lost_rows_not_listed: u64,
@@ -76,7 +76,7 @@ impl ArrayExamination {
     /// Reads the superblocks of files that may be members of the array `id`.
     ///
     /// # Errors
-    /// None of the files is a member of the array.
+    /// Returns an error if none of the files is a member of the array.
     pub fn new(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<ArrayExamination> {
         let found: Vec<(PathBuf, ExaminedFile)> =
             paths.iter().map(|path| (path.clone(), examine_file(vfs, id, path))).collect();

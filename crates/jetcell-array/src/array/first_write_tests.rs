@@ -178,7 +178,7 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
         saves.push(tested.array().members().config.generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
-    // The first run also needs a configuration save that opens rows.
+    // The first run needs an additional save of the configuration to open the rows.
     assert_eq!(saves, [2, 1, 1, 1, 1]);
     assert_eq!(tested.new_rows, 5 * 16);
     tested.crash();
@@ -191,7 +191,7 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
 #[test]
 fn a_commit_closes_open_rows_before_it_writes_them() {
     for (level, members) in SHAPES {
-        // The block belongs to a row that is open but was not started.
+        // The block belongs to a row that is open but whose write was not started.
         let prepare = |tested: &mut TestArray| {
             let run = tested.rows(0..16, 1);
             tested.write_run(&run).unwrap();
@@ -217,7 +217,8 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
         tested.crash();
         tested.assemble(false).unwrap();
         tested.check();
-        // The block belongs to a row that was started, so the new content of the whole row is acknowledged first.
+        // The block belongs to a row whose write was started, so the new content of the whole row is acknowledged
+        // first.
         let run = tested.rows(64..80, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().staging.has_new_rows());

@@ -1,4 +1,4 @@
-//! Measures the latency of a load's operations, including the time that they wait for access to the array.
+//! Measures the latency of a workload's operations, including the time spent waiting for access to the array.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct LoadMeter(Arc<SharedLoadMeter>);
 
 struct SharedLoadMeter {
     clock: Arc<dyn Clock>,
-    /// Locked only for an update of the numbers, never during an operation. The thread acquires no other lock during the update.
+    /// Locked only while the numbers are updated, never during an operation. No other lock is acquired in that time.
     state: Mutex<LatencyState>,
 }
 
@@ -61,8 +61,8 @@ impl LoadMeter {
         let result = operation();
         let time = self.now().saturating_sub(start);
         let mut state = self.0.state.lock();
-        // The operation is removed together with the update of the mean; between the two steps, the load would look
-        // idle.
+        // The operation is removed in the same critical section in which the mean is updated. Otherwise, the load would
+        // look idle between the two steps.
         state.in_progress.remove(&number);
         ended(&mut state, time);
         result
@@ -78,7 +78,7 @@ impl LoadMeter {
         state.mean.take().max(oldest)
     }
 
-    /// Returns the time since an arbitrary start, by the clock of the meter.
+    /// Returns the time since an arbitrary starting point, according to the meter's clock.
     pub fn now(&self) -> Duration {
         self.0.clock.monotonic()
     }

@@ -19,7 +19,7 @@ pub enum MemberLabel {
         /// Level of the array.
         level: RaidLevel,
     },
-    /// The file begins with a superblock that is damaged, or that a later version wrote.
+    /// The file begins with a superblock that is damaged, or was written by a later version.
     Unreadable,
 }
 

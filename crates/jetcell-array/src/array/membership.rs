@@ -13,7 +13,8 @@ impl Array {
     /// Returns the requirements for files that are to become members.
     ///
     /// # Errors
-    /// The array cannot have such members now, some of the files are already members, or a file is given twice.
+    /// Returns an error if the array cannot accept members for this purpose now, some of the files are already members,
+    /// or a file is given twice.
     pub fn member_requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
         let MemberSet { vfs, devices, config, .. } = self.members();
         self.members().check_purpose(part, paths.len())?;
@@ -32,7 +33,7 @@ impl Array {
     /// Adds files as members, for the purpose for which they were prepared.
     ///
     /// # Errors
-    /// The array can no longer have such members, or it failed.
+    /// Returns an error if the array can no longer accept these members, or has failed.
     pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
         let Some(part) = members.first().map(|member| member.purpose) else { return Ok(()) };
         if part == MemberPurpose::DataColumns {
@@ -95,8 +96,8 @@ impl Array {
         self.add_members(MemberPurpose::DataColumns, paths, force)
     }
 
-    /// Erases the array `id`, even if it cannot be started. Those of the given files that are members become ordinary
-    /// files, and the array's content is lost. Returns their number.
+    /// Erases the array `id`, even if it cannot be started. Its members among the given files become ordinary files,
+    /// and the array's content is lost. Returns the number of these members.
     pub fn erase(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<usize> {
         let mut members = vec![];
         for path in paths {

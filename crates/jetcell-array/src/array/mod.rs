@@ -57,10 +57,11 @@ pub use self::write::{OpenZone, RowWriter};
 /// as if they had not happened. If more blocks are written than the journal holds, some of them may become durable
 /// before the flush, block by block.
 ///
-/// An array has no lock: exclusive access to it protects all its parts. Its caller has the lock if several threads
-/// share it. The parts, from the highest to the lowest; none of them knows a higher one:
+/// An array has no lock of its own: exclusive access to it protects all its parts. If several threads share the array,
+/// the caller must provide a lock. The parts are listed from the highest to the lowest; none of them refers to a higher
+/// one:
 ///
-/// | part | what it decides |
+/// | part | decides |
 /// | --- | --- |
 /// | `BlockReader` | which blocks of a batch are staged, read, or recovered |
 /// | `Staging` | when writes are committed, and which of them are written as whole rows |
@@ -135,8 +136,8 @@ impl Array {
         ArrayStatus::new(self.members(), self.staging.len())
     }
 
-    /// Returns the bytes of the array that cannot be recovered, in ascending order. At most 10,000 chunks of rows are
-    /// examined.
+    /// Returns the byte ranges of the array that cannot be recovered, in ascending order. At most 10,000 chunks of rows
+    /// are examined.
     pub fn lost_bytes(&self) -> Vec<Range<u64>> {
         let config = &self.members().config;
         config.lost_rows.lost_bytes(&config.layout).0

@@ -44,7 +44,7 @@ pub struct SlotStatus {
 }
 
 impl SlotStatus {
-    /// Returns the state of a slot with this number of zones, whose members have the paths that `path` returns.
+    /// Returns the state of a slot that has this number of zones. `path` maps a member to its path, if it has one.
     pub(super) fn new(
         slot: &SlotConfig,
         zones: u64,
@@ -83,7 +83,8 @@ pub struct ArrayStatus {
 }
 
 impl ArrayStatus {
-    /// Returns the state of these members, of whose blocks `staged_blocks` are not committed.
+    /// Returns the state of an array with these members. `staged_blocks` is the number of blocks that are not
+    /// committed.
     pub(super) fn new(members: &MemberSet, staged_blocks: usize) -> ArrayStatus {
         let config = &members.config;
         let path = |member: MemberId| members.device_of(member).map(|device| members.devices[device].path());

@@ -144,7 +144,7 @@ fn lost_member_writes_are_found() {
                 let batch = tested.random_batch();
                 tested.write(&batch).unwrap();
             }
-            // The machine was reset: no records are in memory.
+            // The machine is reset, so no records remain in memory.
             tested.array = None;
             tested.disk = tested.disk.clone_disk();
             tested.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(tested.disk.clone())));

@@ -102,7 +102,7 @@ impl ArrayLayout {
         (first_parity + behind) % self.base_slots
     }
 
-    /// Returns the data columns of a row for which every copy of the block is on a slot of this mask.
+    /// Returns the data columns of a row whose copies are all on slots in this mask.
     pub(crate) fn columns_only_on(&self, row: u64, slots: u32) -> impl Iterator<Item = usize> + use<> {
         let (layout, copies) = (*self, self.code().copies());
         let is_on_slot = move |cell: usize| slots & 1 << layout.slot(row, cell) != 0;

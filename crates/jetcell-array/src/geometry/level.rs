@@ -118,7 +118,7 @@ impl fmt::Display for RaidLevel {
     }
 }
 
-/// A name that is not the name of a level.
+/// Error for a name that is not the name of a RAID level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{name}\" is not a level; use one of {}", RaidLevel::ALL.map(|level| level.to_string()).join(", "))]
 pub struct UnknownLevel {

@@ -34,7 +34,7 @@ impl ReedSolomon {
         kernel.syndromes(data, parity);
     }
 
-    /// Updates the parity blocks after a change to one data block.  `delta` is the old content XOR the new content.
+    /// Updates the parity blocks after a change to one data block. `delta` is the old content XOR the new content.
     /// Empty parity blocks are skipped.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         for (row, parity) in parity.iter_mut().enumerate().filter(|(_, parity)| !parity.is_empty()) {

@@ -1,9 +1,8 @@
 //! Row-diagonal parity (Corbett et al., FAST 2004): two parity blocks that are computed with XOR only.
 //!
 //! A block is a column of p - 1 symbols, for a prime p. Columns 0 to p - 2 are data, and column p - 1 is row parity.
-//! Data columns that an array does not have are zeros. Symbol r of column c is on diagonal (r + c) mod p. The last
-//! column contains the sums of the diagonals 0 to p - 2, including row parity. The sum of diagonal p - 1 is not
-//! stored.
+//! Data columns that the array does not use count as zeros. Symbol r of column c is on diagonal (r + c) mod p. The last
+//! column contains the sums of the diagonals 0 to p - 2, including row parity. The sum of diagonal p - 1 is not stored.
 
 use super::{Consistency, Kernel};
 
@@ -60,9 +59,9 @@ impl RowDiagonal {
         block / (self.prime - 1)
     }
 
-    /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the
-    /// column. There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal
-    /// whose sum is not stored is left out.
+    /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the column.
+    /// There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal whose sum
+    /// is not stored is omitted.
     fn projections(&self, column: usize, block: usize) -> [(usize, usize, usize); 2] {
         let symbol = self.symbol(block);
         let turn = (self.prime - 1 - column) * symbol;

@@ -227,8 +227,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
     fn read(&mut self, lanes: L, run: usize, sums: RunSums<L::Vector>) -> RunSums<L::Vector> {
         let RunSums { mut of_rows, mut of_diagonals } = sums;
         for words in 0..R {
-            // Columns with the same shift by words are processed together, so that few vectors are held back at a
-            // time.
+            // Columns with the same shift by words are processed together. This way, only a few vectors are held back
+            // at a time.
             for column in (words..N).step_by(R) {
                 for (part, of_rows) in of_rows.iter_mut().enumerate() {
                     let vector = lanes.load(&self.blocks[column][run][part * L::WIDTH..]);

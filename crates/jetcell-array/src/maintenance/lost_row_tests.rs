@@ -9,7 +9,7 @@ use crate::{ArrayExamination, ArrayState, RaidLevel};
 
 const LOST: Range<u64> = 2..5;
 
-/// Returns an array whose first rows were written, and two members of which have damaged blocks.
+/// Returns an array with content in its first rows, and with damaged blocks on two members.
 fn damaged() -> TestArray {
     let mut tested = TestArray::new(RaidLevel::Raid5, 4, 1);
     let batch = tested.rows(0..8, 1000);

@@ -268,7 +268,7 @@ impl MemberRebuild<'_> {
         Ok(is_whole)
     }
 
-    /// Marks rows of replacements as rebuilt. Complete zones are made durable first. Returns their number.
+    /// Marks rows of replacements as rebuilt. Complete zones are made durable first. Returns the number of these zones.
     pub fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<u64> {
         let members = &mut self.0.rows.members;
         let zone = rows.start / ZONE_ROWS;
@@ -290,7 +290,7 @@ impl MemberRebuild<'_> {
         Ok(zones.end - zones.start)
     }
 
-    /// Makes replacements that have all zones the members of their slots. All of them are promoted in the same
+    /// Promotes replacements that have all zones to members of their slots. All of them are promoted in the same
     /// configuration, so startup never finds replacements that are complete but not promoted.
     pub fn promote(&mut self) -> Result<()> {
         let members = &mut self.0.rows.members;

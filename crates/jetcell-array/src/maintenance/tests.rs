@@ -38,7 +38,7 @@ fn a_rebuild_under_load_restores_tolerance_for_new_losses() {
         tested.refresh_members();
         assert_eq!(tested.array().status().state, ArrayState::Optimal);
         assert!(tested.array().scrub().unwrap().is_clean());
-        // Of the members that were not rebuilt, as many as possible are lost now.
+        // Now as many of the members that were not rebuilt are lost as the level tolerates.
         for slot in tolerance..(2 * tolerance).min(members) {
             tested.array().fail(slot).unwrap();
         }

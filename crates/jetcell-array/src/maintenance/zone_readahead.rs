@@ -1,4 +1,4 @@
-//! Processes rows zone by zone. While the blocks of a zone are used, those of the next zone are read.
+//! Processes rows zone by zone. While one zone is being processed, the blocks of the next zone are read.
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ pub(super) struct ZoneReadahead<'n> {
 }
 
 impl<'n> ZoneReadahead<'n> {
-    /// Starts to read the needed cells of rows, which are in ascending order. Stops when an operation of `load` waits.
+    /// Starts to read the needed cells of rows, which must be in ascending order. Stops when an operation of `load`
+    /// waits.
     pub fn new(
         store: &mut RowStore,
         load: &LoadMeter,
@@ -54,7 +55,7 @@ impl<'n> ZoneReadahead<'n> {
     }
 
     /// Returns the rows of the next zone. Their blocks remain in memory until the next call. Returns `None` after the
-    /// current zone if an operation of the load is waiting for the array. How long a zone takes is known only
+    /// current zone if an operation of the load is waiting for the array. The time that a zone takes is known only
     /// afterwards, because empty zones take almost no time.
     pub fn next(&mut self, store: &mut RowStore) -> Option<ZoneStates> {
         let (states, reads) = self.in_flight.take()?;

@@ -62,7 +62,7 @@ impl TransferCounters {
         TransferCounters { reads, blocks_read, writes, blocks_written }
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of the two sets of counters.
     #[must_use]
     pub fn plus(&self, other: &TransferCounters) -> TransferCounters {
         let (one, other) = (self.numbers(), other.numbers());
@@ -94,7 +94,7 @@ impl MemberTransferCounters {
     }
 }
 
-/// Number of integers that a [`LifetimeTotals`] has in a superblock.
+/// Number of integers that represent a [`LifetimeTotals`] in a superblock.
 pub(crate) const LIFETIME_NUMBERS: usize = 3 + 4 * 4;
 
 impl LifetimeTotals {
@@ -120,7 +120,7 @@ impl LifetimeTotals {
         LifetimeTotals { blocks_read: numbers[0], blocks_written: numbers[1], defects: numbers[2], members }
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of the two sets of totals.
     #[must_use]
     pub fn plus(&self, other: &LifetimeTotals) -> LifetimeTotals {
         let (one, other) = (self.numbers(), other.numbers());

@@ -162,8 +162,8 @@ impl MemberDevice {
         self.file.submit(batch);
     }
 
-    /// Marks a write as completed. This must not happen earlier, because a sync that other writes cause before the
-    /// write completes does not make it durable.
+    /// Marks a write as completed. This must not happen earlier: until the write completes, a sync for other writes
+    /// does not make it durable.
     pub fn finish_write(&mut self, offset: u64, result: io::Result<()>) -> Result<()> {
         self.unsynced = true;
         result.map_err(|error| self.error("writing", offset, error))

@@ -1,7 +1,7 @@
 //! The journal: new block content, which is made durable before any of the blocks is written in place.
 //!
-//! Each member has, in its own journal slot, the part of a commit that is written to this member. Commits alternate
-//! between two slots. Once a commit is in the journal of all members, the previous commit is in place and durable.
+//! Each member's journal slot contains the part of a commit that is written to that member. Commits alternate between
+//! two slots. Once a commit is in the journal of all members, the previous commit is in place and durable.
 //!
 //! Without the journal, a power cut between the writes of a row would leave data and parity that do not fit together:
 //! the write hole.

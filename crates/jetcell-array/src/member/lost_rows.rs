@@ -59,7 +59,7 @@ impl LostRows {
         self.0.get(place).filter(|range| range.rows.start <= row).map_or(0, |range| range.slots)
     }
 
-    /// Sets the slots whose blocks of a row are lost. With 0, the row is no longer lost.
+    /// Sets the slots whose blocks of a row are lost. A mask of 0 means that the row is no longer lost.
     pub fn set(&mut self, row: u64, slots: u32) {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         let mut around = vec![];
@@ -93,8 +93,8 @@ impl LostRows {
         self.0[place].slots |= next.slots;
     }
 
-    /// Returns the lost bytes of an array with this layout. At most [`MAX_CHUNKS`] chunks of rows are examined. Also
-    /// returns the number of rows after these chunks.
+    /// Returns the lost byte ranges of an array with this layout, and the number of rows that were not examined. At
+    /// most [`MAX_CHUNKS`] chunks of rows are examined.
     pub fn lost_bytes(&self, layout: &ArrayLayout) -> (Vec<Range<u64>>, u64) {
         let chunk = u64::from(layout.chunk);
         let chunks = self.0.iter().flat_map(|range| {

@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
 const MAX_OPEN_RANGES: usize = 8;
-/// Limit for the number of rows. With it, the number of bytes on all slots fits in 64 bits.
+/// Limit for the number of rows. It ensures that the number of bytes on all slots fits in 64 bits.
 const MAX_ROWS: u64 = 1 << 47;
 const _: () = assert!((MAX_ROWS - 1).checked_mul((MAX_SLOTS * BLOCK) as u64).is_some());
 
@@ -301,7 +301,7 @@ impl ArrayConfig {
     /// Maximum number of ranges of open rows.
     pub const MAX_OPEN_RANGES: usize = MAX_OPEN_RANGES;
 
-    /// Returns true if the array knows the member, regardless of its purpose.
+    /// Returns true if the member belongs to the array, regardless of its purpose.
     pub fn has_member(&self, member: MemberId) -> bool {
         let uses_member = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
         member != 0 && (self.slots.iter().any(uses_member) || self.spares.contains(&member))

@@ -88,7 +88,7 @@ impl TestArray {
         tested
     }
 
-    /// Returns an array with some content, which is shut down.
+    /// Returns an array that has some content and is shut down.
     pub fn closed(level: RaidLevel, members: usize) -> TestArray {
         let mut tested = TestArray::new(level, members, 1);
         let batch = tested.random_batch();
@@ -97,7 +97,7 @@ impl TestArray {
         tested
     }
 
-    /// Returns a copy of the array, which must be shut down, on another disk.
+    /// Copies the array to another disk. The array must be shut down.
     pub fn copy(&self, seed: u64) -> TestArray {
         assert!(self.array.is_none());
         let disk = self.disk.clone_disk();
@@ -186,7 +186,7 @@ impl TestArray {
         self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
     }
 
-    /// Returns distinct blocks with new values. They are in at most as many rows as a commit can have.
+    /// Returns distinct blocks with new values. They occupy at most as many rows as a commit can contain.
     pub fn random_batch(&mut self) -> BTreeMap<u64, u64> {
         let blocks = self.model.len() as u64;
         let count = self.rng.random_range(1..=u64::from(JOURNAL));
@@ -357,7 +357,7 @@ impl TestArray {
         }
     }
 
-    /// Removes a file from those from which the array is assembled.
+    /// Removes a file from the list of files from which the array is assembled.
     pub fn forget(&mut self, path: &std::path::Path) {
         self.members.retain(|member| member != path);
     }

@@ -1,4 +1,4 @@
-//! Limits on the process: those of its control groups, and its resource limits.
+//! Limits on the process: control group limits and resource limits.
 
 use std::path::{Path, PathBuf};
 

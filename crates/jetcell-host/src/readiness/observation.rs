@@ -32,7 +32,7 @@ pub struct Observation {
     pub about: String,
     /// Property that was examined, such as `direct I/O`.
     pub subject: &'static str,
-    /// How much it matters to a measurement.
+    /// How much the observation matters to a measurement.
     pub weight: ObservationSeverity,
     /// Value that was found, with units.
     pub state: String,

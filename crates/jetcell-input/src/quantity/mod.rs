@@ -1,4 +1,4 @@
-//! Quantities with units, in one grammar.
+//! Quantities with units. One grammar covers all of them.
 //!
 //! ```text
 //! quantity = number [space] unit
@@ -8,9 +8,9 @@
 //! time     = us, ms, s, m or min, h, d, w, y (365 days), or a word such as hours
 //! ```
 //!
-//! A time may be a sum in descending units, such as `1h30m`. Upper and lower case are equal, except that `M` is not
-//! minutes, and that `Mb` is refused in rates. Each [`QuantityKind`] decides whether a number without a unit is
-//! accepted, and whether units must be exact ([`units::exact_bytes`]).
+//! A time may be a sum in descending units, such as `1h30m`. Case is ignored, except that `M` does not mean minutes,
+//! and that `Mb` is refused in rates. Each [`QuantityKind`] decides whether a number without a unit is accepted, and
+//! whether units must be exact ([`units::exact_bytes`]).
 
 mod error;
 mod kind;

@@ -96,12 +96,12 @@ fn time(unit: &str, base: f64) -> Option<UnitFactor> {
     Some(if is_larger { UnitFactor(microseconds / base, 1.0) } else { UnitFactor(1.0, base / microseconds) })
 }
 
-/// Returns the factor of a percentage in a fraction.
+/// Returns the factor that converts a percentage to a fraction, if the unit is `%`.
 pub fn fraction(unit: &str) -> Option<UnitFactor> {
     (unit == "%").then_some(UnitFactor(1.0, 100.0))
 }
 
-/// Returns the factor of a percentage in percent.
+/// Returns the factor for a value that remains in percent, if the unit is `%`.
 pub fn percent(unit: &str) -> Option<UnitFactor> {
     (unit == "%").then_some(UnitFactor::ONE)
 }

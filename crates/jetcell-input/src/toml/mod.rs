@@ -55,7 +55,7 @@ impl<'a> TomlText<'a> {
     }
 
     /// Deserializes the document. Fails if the text is empty, even if no key is required, because an interrupted
-    /// program may have left an empty file. A text of comments only is the choice of all defaults.
+    /// program may have left an empty file. A text that consists only of comments is valid: it selects all defaults.
     fn deserialize<T: DeserializeOwned>(&self, document: Spanned<DeTable<'_>>) -> Result<T, TomlError> {
         let parsed = T::deserialize(Deserializer::from(document)).map_err(|error| self.error(&error))?;
         if self.text.trim().is_empty() {

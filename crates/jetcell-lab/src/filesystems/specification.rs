@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn invalid_lists_are_refused_with_the_line_number() {
         for (text, said) in [
-            ("", "expected at least one file system"),
+            ("", "the file is empty"),
+            ("# no file systems\n", "expected at least one file system"),
             ("[[filesystem]]\n", "kind"),
             ("[[filesystem]]\nkind = \"fat\"\n", "line 2: "),
             ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "a, line 3: unknown key 'fil'"),

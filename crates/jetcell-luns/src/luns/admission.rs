@@ -1,4 +1,4 @@
-//! Admission of writes: whether their blocks wait in memory or in an open zone, and what makes room for them first.
+//! Admission of writes: decides whether blocks are kept in memory or placed in an open zone, and first makes room.
 //!
 //! When many blocks are pending without a flush, they are [written through](super::write_through), and a zone is
 //! opened: later blocks are put directly at their locations, which avoids a copy in memory. A full zone is written,
@@ -20,28 +20,28 @@ use super::write_through::WRITE_THROUGH_BATCH;
 /// deallocated in a full volume.
 pub(super) const RESERVE: u64 = 64;
 
-/// Condition under which a write is admitted.
+/// How a write is admitted: the destination of its blocks, or the reason why room must be made first.
 enum Admission {
-    /// The open zone takes the blocks.
+    /// The blocks are placed in the open zone.
     Zone,
-    /// The blocks wait in memory.
+    /// The blocks are kept in memory.
     Memory,
-    /// Enough blocks wait in memory to write them through.
+    /// Enough blocks are waiting in memory to be written through.
     WriteThrough,
-    /// More blocks wait in memory than the log can take. They are written through, or else by a consistency point.
+    /// More blocks are waiting in memory than fit in the log. They are written through, or else by a consistency point.
     LogFull,
     /// The next consistency point would need more blocks than are free, so it must begin now.
     NoSpace,
 }
 
 impl LunVolume {
-    /// Returns the number of blocks that the log can take.
+    /// Returns the number of blocks that fit in the log.
     pub(super) fn log_blocks(&self) -> u64 {
         self.log.bytes() / BLOCK as u64
     }
 
-    /// Returns true if the next consistency point has room for this many data blocks and for the nodes above the LUN
-    /// blocks `indexes`, and then still leaves `rest` blocks free.
+    /// Returns true if the next consistency point has room for this many data blocks and the nodes above the LUN blocks
+    /// `indexes`, with `rest` blocks left free.
     pub(super) fn has_room(&self, data: u64, indexes: &Range<u64>, rest: u64) -> bool {
         let fan_out = FAN_OUT as u64;
         let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
@@ -124,10 +124,10 @@ impl LunVolume {
         Ok(owned == range.end - range.start)
     }
 
-    /// Writes a block of an admitted write, whose content is the block `place` of `written`.
+    /// Writes a block of an admitted write. Its content is the block `place` of `written`.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     pub(super) fn write_block(
         &mut self,
         lun: LunId,
@@ -156,12 +156,12 @@ impl LunVolume {
         self.counters.blocks_absorbed += u64::from(is_absorbed);
     }
 
-    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false without doing
-    /// anything if some pending blocks were flushed, so a consistency point must make room in the write log; if the
-    /// blocks are scattered over the LUNs; or if the window has too few whole rows.
+    /// Makes room for more pending blocks by starting to write the current ones to whole rows. Returns false without
+    /// doing anything if some pending blocks were flushed, so a consistency point must make room in the write log; if
+    /// the blocks are scattered over the LUNs; or if the window has too few whole rows.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     fn start_write_through(&mut self) -> Result<bool> {
         if self.are_pending_blocks_scattered() || self.next.unlogged() != self.next.pending() {
             return Ok(false);

@@ -265,8 +265,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Compares a block map with an ordered map after each change. Older roots must still show the older states,
-        /// and the young blocks that are no longer in use, but no others, must be freed.
+        /// Compares a block map with an ordered map after each change. Older roots must still show the older states. Of
+        /// the young blocks, exactly those that are no longer in use must be freed.
         #[test]
         fn map_updates_leave_older_versions_unchanged(
             rounds in prop::collection::vec(prop::collection::btree_map(0u64..70_000, any::<bool>(), 1..40), 1..6),

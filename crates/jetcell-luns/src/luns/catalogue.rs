@@ -7,11 +7,11 @@ use super::CATALOGUE_AREA_BLOCKS;
 use super::block_map::{BlockPointer, height};
 
 const MAGIC: [u8; 8] = *b"JETLUNS2";
-/// Magic of catalogues from earlier versions, which do not store the size of the write log.
+/// Magic number of catalogues from earlier versions, which do not store the size of the write log.
 const MAGIC_WITHOUT_LOG_SIZE: [u8; 8] = *b"JETLUNS1";
 /// Offset at which the checksummed bytes start.
 const CHECKSUM_START: usize = 16;
-/// Offset of the length.
+/// Offset of the catalogue's length.
 const LENGTH: usize = 16;
 /// Maximum length of the name of a LUN or a snapshot, in bytes.
 const MAX_NAME: usize = 255;

@@ -13,7 +13,7 @@ use super::next_point::{BlockContent, NewBlockContent, NextPoint, PendingBlock, 
 use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
 use super::{CATALOGUE_AREA_BLOCKS, LunVolume};
 
-/// Decisions that a consistency point makes before it writes.
+/// Decisions that a consistency point makes before it writes anything.
 struct ConsistencyPointPlan {
     /// New roots of the changed LUNs, with their indices in the catalogue.
     roots: Vec<(usize, BlockPointer)>,
@@ -47,7 +47,7 @@ impl LunVolume {
     /// Writes all pending blocks. Afterwards, the current state is durable, and the write log restarts.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     pub fn consistency_point(&mut self) -> Result<()> {
         self.start_consistency_point()?;
         self.finish_consistency_point()

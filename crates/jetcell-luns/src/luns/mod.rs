@@ -13,8 +13,8 @@
 //! the journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes
 //! the new state the current one. Only then are replaced blocks of the previous state freed.
 //!
-//! The states of a written block, and the type that has it. `LunVolume::admit` decides where a new block waits, and
-//! what must happen first:
+//! The diagram shows the states of a written block, with the types that represent them. `LunVolume::admit` decides the
+//! destination of a new block, and what must happen first:
 //!
 //! ```text
 //!      write                                            write
@@ -206,7 +206,7 @@ impl LunVolume {
     /// Adds members that were prepared. Their space is immediately available to all LUNs. See [`Array::admit`].
     ///
     /// # Errors
-    /// The array refuses the members, or failed.
+    /// Returns an error if the array refuses the members or has failed.
     pub fn add_members(&mut self, members: Vec<PreparedMember>) -> Result<()> {
         self.consistency_point()?;
         self.array.admit(members)?;
@@ -252,14 +252,14 @@ impl LunVolume {
     /// Waits until these blocks of the array can be read.
     ///
     /// # Errors
-    /// The array failed. The volume must then be started again. No flushed write is lost.
+    /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.
     fn finish_write_through_of(&mut self, blocks: &[u64]) -> Result<()> {
         let finished = self.array.row_writer().finish_rows_of(blocks);
         self.fail_on_error(finished)
     }
 
-    /// Empties some zones in which some of the blocks are used, but at most half. Moves nothing if there are no such
-    /// zones, or if there is no room.
+    /// Empties some zones that contain used blocks but are at most half full. Moves nothing if there are no such zones,
+    /// or if there is no room.
     ///
     /// # Errors
     /// The array failed.

@@ -1,4 +1,4 @@
-//! Blocks that callers wrote for the next consistency point, and where they wait for it.
+//! Blocks that callers wrote for the next consistency point, and the places in which they are kept until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl PendingBlock {
     }
 }
 
-/// Blocks that wait in memory. A flush appends them to the log.
+/// Blocks that are waiting in memory for a consistency point. A flush appends them to the log.
 #[derive(Default)]
 pub(super) struct PendingMemory {
     blocks: PendingBlocks,
@@ -151,7 +151,7 @@ impl NextPoint {
         }
     }
 
-    /// Updates the indices of a LUN's blocks that have content, by the changes in a range.
+    /// Updates `found`, the indices of a LUN's blocks that have content, with the changes in a range.
     pub fn apply_to(&self, found: &mut BTreeSet<u64>, lun: LunId, range: Range<u64>) {
         found.extend(self.write_through.blocks_of_lun(lun, range.clone()).map(|(index, _)| index));
         let pending = self.memory().map(|memory| memory.blocks.range((lun, range.start)..(lun, range.end)));
@@ -220,8 +220,8 @@ impl NextPoint {
         self.memory_mut().unlogged.clear();
     }
 
-    /// Assigns these locations to pending blocks, which are then written through. Returns them with their locations.
-    /// The log must not contain any pending block.
+    /// Assigns these locations to pending blocks, which are then written through. Returns the blocks with their
+    /// locations. The log must not contain any pending block.
     pub fn place_pending(&mut self, locations: &[u64]) -> NewBlockContent {
         let PendingMemory { blocks, .. } = std::mem::take(self.memory_mut());
         let (mut placed, mut locations) = (vec![], locations.iter());
@@ -244,7 +244,7 @@ impl NextPoint {
         placed
     }
 
-    /// Opens a zone for the next blocks. Returns the blocks that were pending, which the caller puts again.
+    /// Opens a zone for the next blocks. Returns the blocks that were pending, which the caller must add again.
     pub fn open(&mut self, placement: ZonePlacement) -> PendingBlocks {
         match std::mem::replace(&mut self.intake, BlockIntake::Zone(placement)) {
             BlockIntake::Memory(memory) => memory.blocks,
@@ -281,7 +281,7 @@ impl NextPoint {
         }
     }
 
-    /// Takes the open zone in order to close it. Its blocks have no location any more.
+    /// Takes the open zone in order to close it. Its blocks no longer have a location.
     pub fn take_zone(&mut self) -> Option<ZonePlacement> {
         self.open_zone()?;
         match std::mem::take(&mut self.intake) {
@@ -295,7 +295,7 @@ impl NextPoint {
         }
     }
 
-    /// Returns the pending blocks and those that were written through, which the consistency point now has.
+    /// Returns the pending blocks and those that were written through, for the consistency point that takes them over.
     ///
     /// # Panics
     /// A zone is open.

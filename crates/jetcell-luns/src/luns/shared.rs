@@ -6,7 +6,7 @@ use super::LunVolume;
 
 /// A shared handle to a LUN volume. Clones refer to the same volume, and only one of them can use it at a time.
 ///
-/// The lock protects the volume and the array below it, for the whole of an operation. A thread may acquire it while
+/// The lock protects the volume and the array below it for the duration of an operation. A thread may acquire it while
 /// it has the lock of a file [`Volume`](crate::Volume) on one of the LUNs, but not the other way round: a function that
 /// has this lock must not use files of such a volume.
 #[derive(Clone)]

@@ -51,7 +51,7 @@ impl LunVolume {
         self.commit_catalogue()
     }
 
-    /// Deletes a LUN with its snapshots. Clones of the snapshots remain.
+    /// Deletes a LUN together with its snapshots. Clones of the snapshots remain.
     ///
     /// # Errors
     /// There is no such LUN.

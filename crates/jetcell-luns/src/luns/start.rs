@@ -41,7 +41,7 @@ impl WriteLogOptions {
 pub enum TornRows {
     /// No row is inconsistent because of a crash.
     Cleared,
-    /// A row that tells which rows may be inconsistent is lost. No row was cleared.
+    /// A row that is needed to determine which rows may be inconsistent is lost. No row was cleared.
     Unknown(ArrayError),
 }
 
@@ -60,7 +60,7 @@ fn newest_catalogue(array: &mut Array) -> Result<Option<LunCatalogue>> {
     Ok(newest)
 }
 
-/// Returns an allocator with the catalogue's window, in which the blocks to which the maps refer are used.
+/// Returns an allocator with the catalogue's window, and with all blocks to which the maps refer marked as used.
 fn build_allocator(
     array: &mut Array,
     maps: &mut MapCache,
@@ -76,7 +76,7 @@ fn build_allocator(
     Ok(space)
 }
 
-/// Returns the rows that a crash may have left inconsistent, which is none if the array has no LUNs.
+/// Returns the rows that a crash may have left inconsistent. There are none if the array has no LUNs.
 fn find_torn_rows(array: &mut Array) -> Result<Vec<u64>> {
     match newest_catalogue(array)? {
         Some(catalogue) if !catalogue.is_clean => {
@@ -153,7 +153,8 @@ impl LunVolume {
     /// Starts the volume on an array.
     ///
     /// # Errors
-    /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
+    /// Returns an error if the array has no volume, if the volume is damaged, or if a write log that is needed is lost
+    /// or damaged.
     pub fn start(mut array: Array, log: &WriteLogOptions) -> Result<LunVolume> {
         let Some(catalogue) = newest_catalogue(&mut array)? else {
             return refuse(array, ArrayRefusal::NoCatalogue.into());
@@ -237,7 +238,7 @@ impl LunVolume {
         Ok(self)
     }
 
-    /// Determines which blocks are in use, which are the blocks to which a map refers.
+    /// Determines which blocks are in use: those to which a map refers.
     pub(super) fn rebuild_allocator(&mut self) -> Result<()> {
         self.space = build_allocator(&mut self.array, &mut self.maps, &self.catalogue)?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Locations of blocks that were written through: blocks that are written to whole rows before their consistency point begins.
+//! Locations of written-through blocks, which are written to whole rows before their consistency point begins.
 //!
 //! A consistency point syncs the members twice, but writes without a flush need no sync. When such writes fill the
 //! memory, their blocks are written to the array, and only their locations are kept in memory. The next consistency

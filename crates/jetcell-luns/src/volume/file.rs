@@ -42,7 +42,7 @@ impl Clone for VolumeFile {
 }
 
 impl VolumeFile {
-    /// Creates a file handle. The caller must already have counted it.
+    /// Creates a file handle. The caller must already have added it to the number of open handles.
     pub fn new(volume: Volume, node: FileNodeId, path: &Path, mode: OpenMode) -> VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }
@@ -56,7 +56,7 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Completes reads on one volume, which may have been started before.
+    /// Completes a batch of reads on one volume. The reads may have been started before.
     fn complete(mut batch: Vec<QueuedFileTransfer>, ahead: Option<BlockReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
@@ -68,7 +68,7 @@ impl VolumeFile {
         let is_alone = batch.len() == 1;
         for (file, transfer) in batch {
             match result {
-                // Each transfer is repeated individually, so that it gets its own result.
+                // Each transfer is repeated individually to get its own result.
                 Err(_) if !is_alone => file.transfer(transfer),
                 _ => (transfer.done)(std::mem::replace(&mut result, Ok(())), transfer.buffer),
             }

@@ -155,8 +155,8 @@ impl FileTable {
         found
     }
 
-    /// Returns the files that have some of these blocks of the array, with the numbers of these blocks in the file.
-    /// The ranges must be in order and disjoint.
+    /// Returns the files that contain some of these array blocks, with the numbers of the blocks within the file. The
+    /// ranges must be in order and disjoint.
     pub fn files_at(&self, blocks: &[Range<u64>]) -> Vec<(PathBuf, Range<u64>)> {
         let mut found: Vec<(PathBuf, Range<u64>)> = vec![];
         for (name, node) in &self.names {

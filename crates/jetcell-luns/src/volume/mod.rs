@@ -42,8 +42,8 @@ const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 /// A file system stored on an array or on a LUN. Clones share it.
 ///
 /// The lock of `state` protects the file table, the free blocks and, if the files are on an array, the array. It is
-/// acquired before the lock of a [`SharedLunVolume`], for the whole of an operation on a file. `written` and `load` can
-/// be read without it.
+/// acquired before the lock of a [`SharedLunVolume`], and held for the duration of an operation on a file. `written`
+/// and `load` can be read without it.
 #[derive(Clone)]
 pub struct Volume {
     state: Arc<Mutex<VolumeState>>,
@@ -196,8 +196,8 @@ impl Volume {
         Ok(table_on(array)?.is_some())
     }
 
-    /// Returns the files of an array that are stored in these bytes of the array, with the bytes of the file. The
-    /// array may be read-only.
+    /// Returns the files that are stored in these byte ranges of the array, with the affected byte ranges of each file.
+    /// The array may be read-only.
     ///
     /// # Errors
     /// The array cannot be read.
@@ -249,7 +249,7 @@ impl Volume {
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
-            // If there is content from before the volume was created, it does not read as zeros.
+            // Space may have content from before the volume was created, so it cannot be assumed to read as zeros.
             None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
             None if is_empty => FileTable::default(),
             None => return refuse(base, ArrayRefusal::NoFileTable),

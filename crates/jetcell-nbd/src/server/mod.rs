@@ -16,7 +16,7 @@ use crate::connection::{NbdConnection, SocketStream};
 use crate::memory::{ConnectionMemory, ServerMemory};
 use crate::session::{NbdExports, NbdSessionEnd, serve};
 
-/// Time that clients have to receive the last replies after the server was stopped.
+/// Time allowed for clients to receive the last replies after the server is stopped.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An address on which an NBD server listens.
@@ -113,9 +113,9 @@ pub struct NbdServer(Arc<SharedServerState>);
 pub struct NbdServerStopper(Arc<SharedServerState>);
 
 impl NbdServer {
-    /// Starts to listen. [`NbdServer::run`] then serves the clients. The first export also has the empty name. `log`
-    /// is called with one line of text for each event that the server's owner should know about, for example when a
-    /// client sends invalid data.
+    /// Starts listening. [`NbdServer::run`] then serves the clients. The first export is also available under the empty
+    /// name. `log` is called with one line of text for each event that the server's owner should know about, for
+    /// example when a client sends invalid data.
     ///
     /// # Errors
     /// The address is in use or cannot be used.

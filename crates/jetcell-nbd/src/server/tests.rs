@@ -95,7 +95,7 @@ fn idle_and_excess_clients_are_closed_and_others_stay_connected() {
     drop(second);
     // A client that is silent between requests remains connected.
     read(&mut first);
-    // The place becomes free, either immediately or soon afterwards.
+    // The connection's place becomes free, either immediately or soon afterwards.
     let begun = std::time::Instant::now();
     while server.connect().read(&mut [0; 18]).unwrap_or(0) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60));
@@ -254,8 +254,8 @@ fn wait_until(is_met: impl Fn() -> bool) {
     }
 }
 
-/// One client stops in the middle of a large request, and another client does not read the reply to one. Together,
-/// they hold the memory for all large requests.
+/// One client stops in the middle of a large request, and another client does not read the reply to its large request.
+/// Together, they hold the memory for all large requests.
 #[test]
 fn clients_stalled_within_requests_cannot_hold_shared_memory() {
     let limits = NbdServerLimits {

@@ -1,4 +1,4 @@
-//! Simulates one set of drives over the mission time, which is called a life.
+//! Simulates one set of drives. A simulated mission of the set is called a life.
 //!
 //! A state is critical if the failure of another drive could be a loss. In critical states, the cumulative hazard of
 //! the fatal failures is added to the estimate. This is the compensator of the losses, which has the same mean. A
@@ -55,13 +55,13 @@ pub struct LifeOutcome {
 
 /// Draws from the exponential distribution with mean 1.
 fn unit(random: &mut ChaCha8Rng) -> f64 {
-    // Use 53 random bits plus one half, so that the value is never 0 or 1.
+    // The half added to the 53 random bits ensures that the value is never 0 or 1.
     let uniform = ((random.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
     -uniform.ln()
 }
 
 impl LossSimulation {
-    /// Creates a simulation, optionally with a bias that suits it.
+    /// Creates a simulation, optionally with a suitable bias.
     pub fn new(
         set: DriveSet,
         laws: EventDistributions,
@@ -151,7 +151,7 @@ pub struct SimulatedDriveSet<'a> {
 }
 
 impl<'a> SimulatedDriveSet<'a> {
-    /// Creates a set that has not lived yet.
+    /// Creates a set for which no life has been simulated yet.
     pub fn new(experiment: &'a LossSimulation) -> SimulatedDriveSet<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
         SimulatedDriveSet { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }

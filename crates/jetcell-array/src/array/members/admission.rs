@@ -1,5 +1,5 @@
-//! Files that become members. Examining a file on a slow drive takes a long time, so it does not require access to
-//! the array, which others can use in the meantime.
+//! Admission of files as new members. Examining a file on a slow drive takes a long time, so it does not require access
+//! to the array. Others can use the array in the meantime.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, 
 /// Purpose for which files are added to an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberPurpose {
-    /// The members wait for another member to fail.
+    /// The members stand by to replace a failed member.
     Spare,
     /// The member receives the content of a slot.
     Replacement(usize),
@@ -32,7 +32,8 @@ pub struct MemberRequirements {
     pub(crate) purpose: MemberPurpose,
 }
 
-/// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`](crate::Array::admit).
+/// A locked file that is ready to become a member. It is not a member until it is passed to
+/// [`Array::admit`](crate::Array::admit).
 pub struct PreparedMember {
     device: MemberDevice,
     pub(crate) purpose: MemberPurpose,
@@ -42,8 +43,8 @@ impl MemberRequirements {
     /// Examines and prepares a file.
     ///
     /// # Errors
-    /// The file is in use or too small, or it has content and `force` is not set. In these cases, the file is
-    /// unchanged.
+    /// Returns an error if the file is in use or too small, or if it has content and `force` is not set. In these
+    /// cases, the file is unchanged.
     pub fn prepare(&self, path: &Path, force: bool) -> Result<PreparedMember> {
         let mut device = MemberDevice::open(&*self.vfs, path, OpenMode::Write)?;
         device.layout = self.layout;

@@ -1,4 +1,4 @@
-//! What an array has done since it was assembled.
+//! Counters of the work that an array has done since it was assembled.
 
 use crate::member::MemberTransferCounters;
 
@@ -10,7 +10,7 @@ pub struct ArrayIoCounters {
     pub blocks_read: u64,
     /// Number of committed blocks that callers wrote.
     pub blocks_written: u64,
-    /// Number of data and parity blocks that were read because of writes to parts of rows.
+    /// Number of data and parity blocks that were read for writes that covered only part of a row.
     pub blocks_read_for_writes: u64,
     /// Member transfers, by purpose.
     pub members: MemberTransferCounters,

@@ -1,5 +1,5 @@
-//! The members of an array: which files they are, which slot each of them has, the transfers to and from them, and
-//! their cached records.
+//! The members of an array: their files, the slot that each of them occupies, the transfers to and from them, and their
+//! cached records.
 
 mod admission;
 mod buffer_pool;
@@ -36,8 +36,8 @@ pub(crate) enum ArrayMode {
     Stopped,
 }
 
-/// The members of an array, its configuration, and the records that were read from the members. This is the lowest
-/// part of an array: it knows slots, records and transfers, but not what is in a row.
+/// The members of an array, its configuration, and the records that were read from the members. This is the lowest part
+/// of an array: it deals with slots, records and transfers, but not with the contents of rows.
 pub(crate) struct MemberSet {
     pub vfs: Arc<dyn Vfs>,
     /// The configuration. [`MemberSet::save_config`] makes changes durable.
@@ -99,7 +99,7 @@ impl MemberSet {
         self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
     }
 
-    /// Remembers which slots have lost their blocks of a row. With 0, the row is no longer lost. The next
+    /// Records which slots have lost their blocks of a row. A mask of 0 means that the row is no longer lost. The next
     /// [`MemberSet::save_changes`] makes the change durable.
     pub fn set_lost(&mut self, row: u64, slots: u32) {
         if self.config.lost_rows.slots_of(row) != slots {
@@ -110,8 +110,7 @@ impl MemberSet {
         }
     }
 
-    /// Remembers those of these rows that are lost. It is called when writes of the rows start. A flush examines the
-    /// remembered rows.
+    /// Remembers which of these rows are lost, for the next flush to examine. Called when writes of the rows start.
     pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
         let lost = &self.config.lost_rows;
         if !lost.is_empty() {

@@ -17,8 +17,8 @@ use crate::member::{Extents, MemberDevice};
 /// Maximum number of cached record blocks.
 const CAPACITY: usize = 4096;
 
-/// Maximum number of reads ahead of records that are retained. They belong to several sequential writers, any of
-/// which may have stopped.
+/// Maximum number of retained read-aheads of records. There can be several, one for each sequential writer, and any of
+/// these writers may have stopped.
 const MAX_READS_AHEAD: usize = 8;
 
 /// A cache of record blocks, indexed by device and zone. A cached block differs from the block on its member only
@@ -30,8 +30,8 @@ pub(crate) struct RecordCache {
     order: VecDeque<(usize, u64)>,
     /// Zones whose records are being written, so the members do not have them yet.
     pinned: BTreeSet<u64>,
-    /// Reads ahead of records, in the order in which they were started. An operation loads records into the cache
-    /// before it changes them, so a read ahead is dropped when records of its zones are inserted or forgotten.
+    /// Read-aheads of records, in the order in which they were started. An operation loads records into the cache
+    /// before it changes them, so a read-ahead is dropped when records of its zones are inserted or forgotten.
     reads_ahead: Vec<(Range<u64>, InFlightTransfers)>,
     /// Number of times that records were changed or forgotten.
     changes: u64,
@@ -51,14 +51,14 @@ impl RecordCache {
         self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
-    /// Removes and returns all reads ahead that include one of these zones.
+    /// Removes and returns all read-aheads that include one of these zones.
     fn take_reads_ahead(&mut self, zones: &BTreeSet<u64>) -> Vec<InFlightTransfers> {
         let needed =
             self.reads_ahead.extract_if(.., |(ahead, _)| zones.range(ahead.clone()).next().is_some());
         needed.map(|(_, reads)| reads).collect()
     }
 
-    /// Treats rows as never written from now on. No records may be cached yet.
+    /// Treats rows as never written from now on. Must be called before any records are cached.
     pub fn hide(&mut self, rows: Extents) {
         self.hidden = rows;
     }
@@ -91,8 +91,8 @@ impl RecordCache {
         self.blocks.get_mut(&key).map(|block| &mut block[..])
     }
 
-    /// Replaces a zone's cached records with those that are about to be written. If they were not cached, they are
-    /// now.
+    /// Sets a zone's cached records to those that are about to be written. Adds them to the cache if they were not
+    /// cached.
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
         match self.block_mut(key) {
             Some(block) => block.copy_from_slice(records),
@@ -127,7 +127,7 @@ impl RecordCache {
         self.pinned.extend(zones);
     }
 
-    /// Unpins the records of zones, which are now on the members.
+    /// Unpins the records of zones after they have been written to the members.
     pub fn unpin(&mut self, zones: &BTreeSet<u64>) {
         self.pinned.retain(|zone| !zones.contains(zone));
     }
@@ -179,8 +179,8 @@ impl MemberSet {
     }
 
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
-    /// then: when a writer starts again at the beginning, the records that it needs next are those that were read
-    /// longest ago.
+    /// then. Otherwise, a writer that starts over might find them evicted, because the records that it needs next are
+    /// the oldest.
     pub fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
@@ -280,7 +280,7 @@ impl MemberSet {
         let zone = row / ZONE_ROWS;
         if let Err(error) = self.load_records(device, zone) {
             if self.code.tolerance() == 0 {
-                // No other member has the zone's other records.
+                // Without redundancy, the zone's other records cannot be recovered from another member.
                 return Err(error);
             }
             // Unreadable records are marked as damaged. The other members have enough information to recover them.
@@ -298,7 +298,7 @@ impl MemberSet {
         Ok(())
     }
 
-    /// Returns a zone's records for a device, as they must be on the member.
+    /// Returns a zone's records for a device, as they should be stored on the member.
     pub fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
         self.load_records(device, zone)?;
         Ok(&self.records.blocks[&(device, zone)])

@@ -93,7 +93,7 @@ impl MemberSet {
         Ok(())
     }
 
-    /// Removes members from the configuration that were not found.
+    /// Removes from the configuration all members that were not found.
     pub fn remove_missing_members(&mut self) {
         let is_there: Vec<MemberId> = self.devices.iter().map(|device| device.member).collect();
         for slot in &mut self.config.slots {
@@ -108,8 +108,8 @@ impl MemberSet {
         self.config.spares.retain(|spare| is_there.contains(spare));
     }
 
-    /// Makes a replacement that has all blocks the member of its slot, and returns the device of the old member. The
-    /// caller saves the configuration.
+    /// Promotes a complete replacement to member of its slot, and returns the device of the old member. The caller
+    /// saves the configuration.
     pub fn promote_replacement(&mut self, slot: usize) -> Option<usize> {
         let old = self.device_of(self.config.slots[slot].member);
         let slot = &mut self.config.slots[slot];
@@ -117,7 +117,7 @@ impl MemberSet {
         old
     }
 
-    /// Stops to use the device of a member that was replaced. The device is stale from now on.
+    /// Stops using the device of a replaced member. The device is stale from then on.
     pub fn retire_device(&mut self, device: usize) {
         self.devices[device].failed = true;
         self.records.forget(device);

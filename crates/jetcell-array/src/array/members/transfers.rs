@@ -21,7 +21,7 @@ pub(crate) struct TransferSegment {
     pub buffer: IoBuffer,
 }
 
-/// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
+/// Transfers in flight. Until they complete, the array must not be used for anything that depends on their results.
 pub(crate) struct InFlightTransfers {
     /// Total length of all segments in bytes.
     pub(crate) bytes: usize,
@@ -38,7 +38,7 @@ impl InFlightTransfers {
         Some((TransferSegment { device, offset, buffer }, result))
     }
 
-    /// Returns true if a segment contains the block at this location. Segments must be in order of device and offset.
+    /// Returns true if a segment contains the block at this location. Segments must be sorted by device and offset.
     pub(crate) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.locations[at]);

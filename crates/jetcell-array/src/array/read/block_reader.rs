@@ -47,7 +47,7 @@ struct ReadBatchPlan {
     planned: Vec<PlannedBlockRead>,
     /// Blocks that were never written.
     empty: Vec<usize>,
-    /// Blocks that must be read individually or recovered, by row: cells with their indices in the list.
+    /// Blocks that must be read individually or recovered, by row. Each is a cell with its index in the caller's list.
     individual_reads: BTreeMap<u64, Vec<(usize, usize)>>,
 }
 
@@ -138,7 +138,7 @@ fn states_of_rows(staging: &mut Staging, blocks: &[u64]) -> BTreeMap<u64, RowSta
     staging.writer.rows.row_states(&needed)
 }
 
-/// Plans the reads of a batch. Staged blocks are left out.
+/// Plans the reads of a batch. Staged blocks are omitted.
 fn plan_batch(staging: &mut Staging, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> ReadBatchPlan {
     let layout = *staging.writer.rows.members.layout();
     let mut batch = ReadBatchPlan::default();

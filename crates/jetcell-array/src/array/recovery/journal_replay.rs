@@ -53,7 +53,7 @@ impl JournalReplay<'_> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(None) };
         let mut before = commits.remove(&(number - 1));
-        // Blocks of the last commit may already be in place, so it is decided first whether the last commit is
+        // Blocks of the last commit may already be in place, so the first step is to decide whether that commit is
         // completed. Rows of the previous commit are then brought to their state after both commits.
         let images = self.missing_images(&last, before.as_ref(), Some(&last));
         if let Some(images) = images {
@@ -183,8 +183,8 @@ impl JournalReplay<'_> {
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
         let columns = code.data_columns(count);
-        // In place, parity blocks of several commits may be mixed. Their tags do not show which content the missing
-        // members have.
+        // The parity blocks in place may be a mix from several commits. Therefore, their tags do not show which content
+        // the missing members have.
         let tags_of = |parity: usize| {
             let mut devices = self.rows.members.targets(layout.slot(row, parity));
             let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;

@@ -16,13 +16,13 @@ const ROWS_FETCHED: usize = 64;
 enum ParityMethod {
     /// Parity is not computed, because no member has the row's parity.
     NoParity,
-    /// From the new columns alone, because all columns are new.
+    /// Parity is computed from the new columns alone, because all columns are new.
     FullRow,
-    /// From the old parity and the changes to the columns (read-modify-write).
+    /// Parity is computed from the old parity and the changes to the columns (read-modify-write).
     ReadModifyWrite,
-    /// From the new columns and all others (reconstruct-write).
+    /// Parity is computed from the new columns and all others (reconstruct-write).
     ReconstructWrite,
-    /// From the new columns and all others, some of which must be recovered.
+    /// Parity is computed from the new columns and all others, some of which must be recovered.
     RecoverAndReconstruct,
 }
 

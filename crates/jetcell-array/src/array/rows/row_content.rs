@@ -49,7 +49,7 @@ impl RowStore {
             let blocks: Option<Vec<&[u8]>> =
                 devices.iter().map(|device| self.members.records.block(*device, zone)).collect();
             let Some(blocks) = blocks else {
-                // The records are read row by row, and unreadable ones are detected there.
+                // `row_state` reads the records of each row, and detects unreadable ones.
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
                 continue;
             };
@@ -147,7 +147,7 @@ impl RowStore {
             return Err(self.unrecoverable(row, recovered));
         }
         if state.is_new() {
-            // Its blocks are zeros.
+            // The blocks of a row that was never written are zeros.
             return Ok(());
         }
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
@@ -191,7 +191,8 @@ impl RowStore {
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
     }
 
-    /// Returns the cell from which a data column is read. With mirrors, the copies are read in turn, chunk by chunk.
+    /// Returns the cell from which a data column is read. With mirrors, reads alternate between the copies from chunk
+    /// to chunk.
     pub fn preferred_cell(&self, row: u64, column: usize) -> usize {
         let copies = self.members.code.copies();
         let turn = (row / u64::from(self.members.layout().chunk)) as usize;

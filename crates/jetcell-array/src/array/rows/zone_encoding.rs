@@ -166,7 +166,7 @@ impl ZoneWrite {
     }
 }
 
-/// Fills writes of zones, each with its rows, on `threads` threads.
+/// Fills the buffers of writes of zones, each with its rows, on `threads` threads.
 pub(crate) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
@@ -204,7 +204,8 @@ impl RowStore {
             .filter(|_| self.members.code.copies() == 1)
     }
 
-    /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
+    /// Returns a write for rows of one zone. The rows must be in ascending order. The content of its buffers is
+    /// arbitrary.
     pub fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let slots = self.members.layout().slots;

@@ -120,7 +120,7 @@ impl RowWriter {
         self.rows.members.save_changes()
     }
 
-    /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
+    /// Returns the transfers that bring a device's blocks and record blocks to their state after the commit.
     fn in_place_segments(
         &mut self,
         device: usize,

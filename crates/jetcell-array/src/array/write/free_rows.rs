@@ -75,14 +75,14 @@ impl RowWriter {
         self.rows.members.save_config()
     }
 
-    /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a
-    /// sync. These rows must not be read until [`RowWriter::finish_rows`] or [`RowWriter::finish_rows_of`] returns. Other
-    /// rows may be read; all other operations that change the array wait for these writes. After a crash, each row
-    /// may have any content and may be inconsistent. Therefore, nothing may refer to the rows' blocks before a sync,
-    /// and [`RowWriter::clear_rows`] must be called after a crash.
+    /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a sync.
+    /// These rows must not be read until [`RowWriter::finish_rows`] or [`RowWriter::finish_rows_of`] returns. Other
+    /// rows may be read; all other operations that change the array wait for these writes. After a crash, each row may
+    /// have any content and may be inconsistent. Therefore, nothing may refer to the rows' blocks before a sync, and
+    /// [`RowWriter::clear_rows`] must be called after a crash.
     ///
     /// # Errors
-    /// The array failed. In that case, no write of these rows is in flight.
+    /// Returns an error if the array failed. In that case, no write of these rows is in flight.
     pub fn start_free_rows(&mut self, rows: &[FreeRowWrite]) -> Result<()> {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
@@ -148,7 +148,7 @@ impl RowWriter {
     /// Starts to write a full zone. See [`RowWriter::start_free_rows`].
     ///
     /// # Errors
-    /// The array failed. No write of free rows is in flight then.
+    /// Returns an error if the array failed. In that case, no write of free rows is in flight.
     pub fn start_zone(&mut self, zone: OpenZone) -> Result<()> {
         let number = zone.rows()[0] / ZONE_ROWS;
         self.prepare_free_rows(zone.rows())?;

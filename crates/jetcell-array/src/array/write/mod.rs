@@ -1,6 +1,6 @@
 //! Writes: staged, committed through the journal, or written in place as whole rows.
 //!
-//! The states of a written block, and the type that has it:
+//! The states of a written block, with the types that represent them:
 //!
 //! ```text
 //!             write                                       layer with its own space, such as LUNs
@@ -28,8 +28,8 @@
 //! | computing, writing | no reads until the write completes; reads wait for it | any content; [open rows](staging::open_rows) are cleared, other layers clear theirs |
 //! | committing | reads wait until the write completes | replayed from the journal |
 //!
-//! A zone moves only forwards, except that an open zone may be closed. If a write fails, the member fails, and the
-//! zone moves on. The records of zones in flight are pinned in memory, because the members do not have them yet.
+//! A zone only moves forward, except that an open zone may be closed. If a write fails, the member fails, and the zone
+//! moves on. The records of zones in flight are pinned in memory, because the members do not have them yet.
 
 mod commit;
 mod free_rows;

@@ -11,7 +11,7 @@ use crate::shared_block::SharedBlock;
 const MAX_ADOPTED_BYTES: usize = 32 << 20;
 
 /// Rows of a zone, with the contents of the blocks written so far. Nothing refers to the rows, and their writes have
-/// not started. The layer that opened the zone decides which blocks go to it, and starts or closes it.
+/// not started. The layer that opened the zone decides which blocks go into it, and when to write or close it.
 pub struct OpenZone {
     layout: ArrayLayout,
     /// Rows in ascending order.

@@ -15,7 +15,7 @@ const MAX_IN_FLIGHT_BYTES: usize = 48 << 20;
 /// Maximum number of threads that compute parity.
 const MAX_WORKERS: usize = 2;
 
-/// A zone whose parity is computed before it is written.
+/// A zone whose parity is being computed before the zone is written.
 pub(super) struct ComputedZone {
     zone: u64,
     /// Device of each slot when the computation began.
@@ -39,11 +39,11 @@ pub(super) struct RowWrite {
 /// State of zones between the start of their write and its completion. Before that, an [`OpenZone`](super::OpenZone)
 /// belongs to the layer that fills it, so a zone cannot be open and in flight at the same time.
 pub(super) enum ZoneState {
-    /// Parity and records are computed. The members have none of the blocks.
+    /// Parity and records are being computed. The members do not have any of the blocks yet.
     Computing(ComputedZone),
-    /// Free rows are written. Only their writer knows them, so no other caller reads them.
+    /// Free rows are being written. Only their writer knows about them, so no other caller reads them.
     Writing(RowWrite),
-    /// Rows of a commit, which is durable in the journal, are written in place. Any caller may read them.
+    /// Rows of a commit are being written in place; the journal makes the commit durable. Any caller may read them.
     Committing(RowWrite),
 }
 
@@ -61,7 +61,7 @@ impl ZoneState {
     }
 }
 
-/// Zones in flight, in the order in which their writes complete. Those that are computed are the last ones.
+/// Zones in flight, in the order in which their writes complete. Zones that are still being computed come last.
 #[derive(Default)]
 pub(super) struct ZonesInFlight {
     zones: VecDeque<ZoneState>,
@@ -82,7 +82,7 @@ impl ZonesInFlight {
         self.zones.iter().any(|state| state.overlaps(zones))
     }
 
-    /// Returns a worker that computes no zone.
+    /// Returns a worker that is not computing a zone.
     fn idle_worker(&self) -> Option<usize> {
         let is_idle = |worker: &usize| {
             !self.zones.iter().any(|state| match state {
@@ -115,7 +115,7 @@ impl RowWriter {
     /// Waits for all writes of rows.
     ///
     /// # Errors
-    /// The array failed. No write is in flight then.
+    /// Returns an error if the array failed. In that case, no write is in flight.
     pub fn finish_rows(&mut self) -> Result<()> {
         let mut result = Ok(());
         while !self.in_flight.zones.is_empty() {
@@ -127,7 +127,7 @@ impl RowWriter {
     /// Waits for the writes of rows in the zones of these blocks. The blocks can then be read.
     ///
     /// # Errors
-    /// The array failed. No write is in flight then.
+    /// Returns an error if the array failed. In that case, no write is in flight.
     pub fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
         if self.in_flight.zones.is_empty() {
             return Ok(());
@@ -170,7 +170,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Moves the first zone to its next state: a computed zone is written, and a written zone is on the members.
+    /// Moves the first zone to its next state: starts the write of a computed zone, or waits for a write to complete.
     fn advance_first(&mut self) -> Result<()> {
         match self.in_flight.zones.pop_front() {
             None => Ok(()),

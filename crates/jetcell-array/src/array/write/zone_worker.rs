@@ -40,8 +40,8 @@ impl ZoneWorker {
         Ok(ZoneWorker { jobs, filled })
     }
 
-    /// Starts filling a write on the worker thread. [`ZoneWorker::next_filled`] returns the writes in the order in
-    /// which they were started.
+    /// Starts filling the buffers of a write on the worker thread. [`ZoneWorker::next_filled`] returns the writes in
+    /// the order in which they were started.
     ///
     /// # Panics
     /// The computation of an earlier write panicked.

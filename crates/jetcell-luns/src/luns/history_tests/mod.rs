@@ -513,7 +513,7 @@ impl LunHistory {
     }
 }
 
-/// Runs the history of a seed.
+/// Runs the history for a seed.
 pub fn run(seed: u64) -> HistoryCounters {
     let mut history = LunHistory::new(seed);
     history.run();

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::shared_block::{SharedBlock, WriteData};
 
-/// Blocks that callers wrote and whose writes to the members were not started yet, and the new rows that were started.
+/// Blocks written by callers but not yet being written to the members, and new rows whose writes were started.
 pub(in crate::array) struct Staging {
     pub writer: RowWriter,
     /// Blocks that were written but not committed yet, by block number.
@@ -35,7 +35,7 @@ impl Staging {
         self.blocks.get(&block)
     }
 
-    /// Returns the number of blocks that were written but whose writes were not started.
+    /// Returns the number of blocks that callers wrote, but whose writes to the members were not started.
     pub fn len(&self) -> usize {
         self.blocks.len() + self.open_zone.as_ref().map_or(0, OpenZone::filled)
     }
@@ -53,7 +53,7 @@ impl Staging {
         result
     }
 
-    /// Writes whole blocks, starting at block `first`, which are inside the array.
+    /// Writes whole blocks, starting at block `first`. All of them must be within the array.
     pub fn write(&mut self, first: u64, written: &WriteData<'_>) -> Result<()> {
         let count = (written.len() / BLOCK) as u64;
         for (index, block) in (first..first + count).enumerate() {
