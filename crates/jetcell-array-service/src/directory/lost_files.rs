@@ -11,9 +11,8 @@ use jetcell_vfs::Vfs;
 use super::state_file::ArrayDirectory;
 
 impl ArrayDirectory {
-<<<<<<< HEAD
-    /// Returns the files on an examined array that have lost bytes, with their lost bytes. Nothing is written. The
-    /// result is empty if no data is lost, or if the array has no files.
+    /// Returns the files on an examined array that have lost bytes, with the lost byte ranges of each file. Nothing is
+    /// written. The result is empty if no data is lost, or if the array has no files.
     ///
     /// # Errors
     /// The array is in use, or the table of its files cannot be read.
@@ -22,12 +21,6 @@ impl ArrayDirectory {
         vfs: &Arc<dyn Vfs>,
         found: &ArrayExamination,
     ) -> jetcell_array::Result<Vec<(PathBuf, Range<u64>)>> {
-=======
-    /// Returns the files on an examined array that have lost bytes, with the lost byte ranges of each file. Nothing is
-    /// written. The result is empty if no data is lost, if the array is in use or cannot be read, or if it has no
-    /// files.
-    pub fn lost_files(&self, vfs: &Arc<dyn Vfs>, found: &ArrayExamination) -> Vec<(PathBuf, Range<u64>)> {
->>>>>>> w-s4
         if found.lost_bytes.is_empty() {
             return Ok(vec![]);
         }
