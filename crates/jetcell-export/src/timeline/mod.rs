@@ -161,7 +161,7 @@ impl EventCollector<'_> {
         self.summary.issues.set_table(None);
         let source = SourceDatabase::open(vfs, path, &mut self.summary.issues)?;
         let view = ExportView::new(&source, self.options.rendering)?;
-        // Columns are selected later, because events need other columns besides the times.
+        // Columns are selected later, because events need other columns in addition to the times.
         let selection = Selection { columns: Vec::new(), ..self.options.selection.clone() };
         let SelectedTables { tables, unmatched } = view.select_matches(&source, &selection);
         let shown = path.display().to_string();
