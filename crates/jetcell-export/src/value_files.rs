@@ -28,7 +28,7 @@ pub(crate) struct ValueLocation<'c> {
     pub(crate) item: Option<usize>,
 }
 
-/// The separate files in which one export output stores long values.
+/// The separate files to which an export writes long values.
 #[derive(Debug)]
 pub struct ValueFiles {
     /// The final directory. `folder` is its name.

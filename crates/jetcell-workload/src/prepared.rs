@@ -83,8 +83,8 @@ impl PreparedState {
         }
     }
 
-    /// Returns true if a restore was interrupted. The databases are then neither in their preserved state nor in the
-    /// state that the last run left.
+    /// Returns true if a restore was interrupted. The databases are then in neither their preserved state nor the
+    /// state in which the last run left them.
     pub(crate) fn was_interrupted(&self) -> bool {
         self.putting_back
     }

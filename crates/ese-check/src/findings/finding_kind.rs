@@ -55,7 +55,7 @@ kinds! {
     FormatNewer = "format-newer": "the check knows only earlier formats and may report intact data as damaged",
     /// Bytes follow the last whole page.
     TrailingBytes = "trailing-bytes": "no data is affected",
-    /// The checksum of a page locates one or more flipped bits.
+    /// A page has a wrong checksum, and its error correction code identifies the flipped bits.
     PageRepairable = "page-repairable": "no data is lost; the damaged bit is known",
     /// The checksum does not match. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",

@@ -178,7 +178,7 @@ fn a_flush_closes_rows_and_saves_the_configuration_once() {
         saves.push(tested.array().members().config.generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
-    // The first run needs an additional save of the configuration to open the rows.
+    // The first run saves the configuration once more, before the rows can be opened.
     assert_eq!(saves, [2, 1, 1, 1, 1]);
     assert_eq!(tested.new_rows, 5 * 16);
     tested.crash();

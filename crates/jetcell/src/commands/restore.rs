@@ -45,7 +45,7 @@ Exit code: 0 restored, 1 restored except for databases with bad pages in the bac
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
-    /// Directories of the backups, or a directory that contains only one backup
+    /// Directories of the backups, or a directory whose only backup is in a subdirectory
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
     /// Directory for databases and logs: empty or new, unless --force is specified
