@@ -9,7 +9,7 @@
 //! - All nodes of a leaf move to its right neighbour, together with the key range of the leaf.
 //! - All pages on the path to the leaf that change are latched. A concurrent descent therefore arrives at the leaf
 //!   that contains its key.
-//! - A page keeps free the bytes that the density requires and the bytes that undo can need.
+//! - Enough bytes stay free on each page to satisfy the density and to undo changes.
 
 use std::cmp::Ordering;
 
@@ -221,7 +221,8 @@ impl StructureLock<'_> {
         self.density_reserve() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
     }
 
-    /// Returns true if `accepts` returns true for the two leaves. They can change before they are latched again.
+    /// Returns true if `accepts` returns true for the two leaves. The leaves can still change before they are latched
+    /// again.
     fn check_pair(&self, pair: &LeafPair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
         #[allow(

@@ -249,8 +249,8 @@ fn sessions_lose_no_records_during_leaf_merges() {
     assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
 }
 
-/// Runs sessions and cursors in both directions on the leaves while `work` is called repeatedly. `work` returns the
-/// amount of work done.
+/// Calls `work` repeatedly while sessions change the leaves and cursors scan them in both directions. `work` returns
+/// the amount of work done.
 pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) -> u32 + Sync) {
     const WRITERS: u32 = 3;
     let disk = SimVfs::new();

@@ -1,7 +1,7 @@
 //! The page cache: its parts, attaching and detaching files, counters.
 //!
-//! Redo buffers changes of pages that are not in memory: a page that was changed in the log is read only when a session
-//! needs it or when it must be written. InnoDB calls this a change buffer.
+//! Redo buffers changes to pages that are not in memory. A page with logged changes is read only when a session needs
+//! it or when it must be written. InnoDB calls this a change buffer.
 
 use std::ops::{Deref, Range};
 
@@ -101,8 +101,8 @@ impl Cache {
     }
 
     /// Detaches a file and discards its changes, as a crash would. The call waits for active writers of its pages.
-    /// Afterwards, the cache writes neither to the file nor, on behalf of its pages, to the log, and both may be
-    /// opened again. Must not be called with a latch held.
+    /// Afterwards, the cache no longer writes to the file, or to the log for its pages. Both may be opened again. Must
+    /// not be called with a latch held.
     pub fn discard(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         // The cleaner, and sessions that need a frame, write pages of any file. Active writers must finish before the
@@ -163,8 +163,8 @@ impl Cache {
 
     /// Grants at most `bytes` of memory. Only frames that have never been used are granted, so no page is evicted.
     ///
-    /// Together, all grants use at most half of the frames, so that concurrent recoveries still have frames for their
-    /// pages. Until the grant is dropped, the admission budget does not limit evictions with deltas.
+    /// Together, all grants use at most half of the frames. The rest is left for the pages of concurrent recoveries.
+    /// Until the grant is dropped, the admission budget does not limit evictions with deltas.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         MemoryGrant::new(&self.shared, self.residents().pool(), bytes, self.limits.frames / 2)
     }

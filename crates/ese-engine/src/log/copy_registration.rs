@@ -157,7 +157,7 @@ impl CopyRegistration {
                 None => {
                     let Some(id) = id_of(&path, base) else { continue };
                     let stand_in = CopyRegistration::unreadable(id, stream, newest);
-                    // If this fails, the limit starts counting at the next call.
+                    // If this fails, the limit is counted from the next call.
                     let _ = stand_in.put(vfs, directory, base, "copy-unreadable");
                     stand_in
                 }

@@ -1,4 +1,4 @@
-//! Tests of room in the version store, and of unreadable pages.
+//! Tests of cleanup when the version store is nearly full, and when pages cannot be read.
 
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Attaches databases during redo, and determines which databases redo changes, starting at which position.
+//! Attaches databases during redo. Determines which databases redo changes, and from which position on.
 //!
 //! Redo changes a database from its attach record on. There are two exceptions: the header may show that the database
 //! was later shut down cleanly, or has since been used with another log. In both cases, the file already has all

@@ -72,7 +72,7 @@ pub struct ScanProgress {
     pub pass: PassReport,
     /// Error from the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Damage to each page, for the first 1,000 bad pages.
+    /// Damage found on the first 1,000 bad pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }
 

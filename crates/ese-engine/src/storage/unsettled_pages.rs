@@ -1,4 +1,4 @@
-//! Tracks pages that must not be written bypassing the cache yet.
+//! Tracks pages that may be written only through the cache for now.
 //!
 //! A page that has been in use since the database was attached can still have a frame in the cache or an image in the
 //! side file for torn-page protection, and the log can still contain records that redo would apply to it. All other

@@ -50,7 +50,7 @@ pub(super) fn build_whole<'v>(
 }
 
 /// Replaces the contents of `bytes` with a record of these values. Values that are long or do not fit into the record
-/// are stored in the long-value tree by calling `store`, to which `with` is also passed.
+/// are passed to `store`, together with `with`, and are stored in the long-value tree.
 pub(super) fn build<'v, S>(
     with: &mut S,
     state: &TableState,

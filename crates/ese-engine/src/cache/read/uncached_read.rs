@@ -37,7 +37,7 @@ pub enum OnDiskVerification {
     Busy,
     /// The page could not be read from disk.
     Unreadable(io::Error),
-    /// The page was read and has this integrity.
+    /// The page was read, and its verification had this result.
     Verified(PageIntegrity),
 }
 

@@ -39,8 +39,8 @@ impl Clock for TestClock {
     }
 }
 
-/// Returns the position with this number. Each number is a segment, because the offsets before its first record are
-/// equal.
+/// Returns the position with this number. The number is stored as a segment number, because offsets within a segment
+/// are equal up to its first record.
 pub fn position(number: u64) -> LogPosition {
     LogPosition::from_u64(number << 16)
 }
@@ -49,7 +49,7 @@ pub fn number_of(position: LogPosition) -> u64 {
     position.to_u64() >> 16
 }
 
-/// A log without records: positions only.
+/// A log that has positions but no records.
 #[derive(Default)]
 pub struct TestLog {
     tip: AtomicU64,

@@ -85,7 +85,7 @@ pub struct RecoverySet {
     pub(super) signatures: Vec<Signature>,
 }
 
-/// The databases in the logs of a plan.
+/// The databases that appear in the logs of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct VerifiedLogs {
     /// Signatures of databases that redo can create from the logs.

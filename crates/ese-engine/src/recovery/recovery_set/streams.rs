@@ -84,7 +84,7 @@ impl RecoverySet {
     /// Returns [`UsageError::LeftOut`], which names the files.
     pub fn require_complete(&self) -> Result<()> {
         let mut left_out: Vec<&PathBuf> = self.left_out().collect();
-        // Databases first, because they are what is missed.
+        // Databases come first, because the user is most likely to miss them.
         left_out.sort_by_key(|path| (has_log_extension(path), *path));
         if left_out.is_empty() {
             return Ok(());

@@ -36,7 +36,7 @@ pub(super) enum PageRole {
     Available,
     /// A page in a list, with its index in the list.
     Listed(u32),
-    /// The page and line on which the change is made that caused the split.
+    /// The page and line of the change for which a page was split.
     Operation(u16),
     /// The page and line of a split parent where a split child's separator is added.
     Separator(u16),
@@ -239,7 +239,7 @@ pub(super) fn delta_from_record<'a>(
             *key = insert.key();
             PageDelta::Insert { line, flags: added, key, data: &insert.data }
         }
-        // An unversioned replace is made on the page, which detects a page of another history.
+        // An unversioned replace is applied to the page itself. This detects a page that belongs to another history.
         (LogRecord::Replace(Replace { data, .. }), _) if added == NodeFlags::VERSIONED => {
             PageDelta::ReplaceData { line, added, data }
         }
