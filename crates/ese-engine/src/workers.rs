@@ -8,8 +8,8 @@
 //! while it is held.
 //!
 //! Two rules prevent tasks from blocking each other. First, steps that may wait for pages leave some threads for log
-//! tasks, because a page may have to wait for the log before it is written. Second, the tasks of one volume use at
-//! most that volume's share of the threads, so a volume that stalls does not block other volumes.
+//! tasks: a page may have to wait for the log before it is written. Second, the tasks of one volume use at most that
+//! volume's share of the threads. A volume that stalls therefore does not block other volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

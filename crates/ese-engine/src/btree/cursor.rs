@@ -262,9 +262,9 @@ impl TreeCursor {
 
     /// Moves from a leaf to its sibling.
     ///
-    /// Between two latches, pages can be split, merged, freed and reused elsewhere, so a link alone does not prove
-    /// that two leaves are neighbours. There are two ways to find the correct sibling: either both leaves are latched
-    /// at the same time and their keys show that no node lies between them, or the path is searched again from
+    /// Between two latches, pages can be split, merged, freed and reused elsewhere. A link alone therefore does not
+    /// prove that two leaves are neighbours. There are two ways to find the correct sibling. Either both leaves are
+    /// latched at the same time, and their keys show that no node lies between them. Or the path is searched again from
     /// `edge`, the key at the edge of the first leaf.
     ///
     /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are

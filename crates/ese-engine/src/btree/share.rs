@@ -33,8 +33,8 @@ use crate::space::{SpaceLock, SpaceTrees};
 /// Divisor of the page size. After two leaves are balanced, at least this fraction of a page must be free on the two
 /// leaves together.
 ///
-/// With less slack, a file that was loaded with full pages and then changed at random stays smaller, but each insert
-/// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
+/// With less slack, a file that was loaded with full pages and then changed at random stays smaller. However, each
+/// insert writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE_DIVISOR: usize = 32;
 
 /// How to make room in a full leaf by redistributing nodes between it and its right neighbour.

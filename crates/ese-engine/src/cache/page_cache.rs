@@ -22,8 +22,8 @@ use crate::{InstanceFailure, Result, UsageError};
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
 ///
-/// The cache dereferences to its `PageReader`, which is built on the frame supply, which in turn owns the resident
-/// pages and the page writer.
+/// The cache dereferences to its `PageReader`. The reader is built on the frame supply, which owns the resident pages
+/// and the page writer.
 #[repr(align(128))]
 pub struct Cache {
     reader: PageReader,
@@ -88,8 +88,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
-    /// file is detached.
+    /// Returns [`crate::Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost
+    /// anyway, so the file is detached.
     pub fn detach(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         attached.in_flight.wait();
@@ -133,8 +133,8 @@ impl Cache {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// Returns [`crate::Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before they
-    /// change pages: marking a page dirty succeeds even then, but the change would never be written to disk.
+    /// Returns [`crate::Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before
+    /// they change pages. Marking a page dirty would still succeed, but the change would never be written to disk.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.check()
     }

@@ -2,7 +2,7 @@
 //! writer.
 //!
 //! Segments are adjacent within blocks, and are written from there without being copied. If the writer takes a block
-//! before it is full, the rest of the block is not used, so no thread changes data that is being written.
+//! before it is full, the rest of the block stays unused. Therefore no thread changes data that is being written.
 //!
 //! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next
 //! generation follows the last record segment of a generation; all segments of a block belong to one generation;

@@ -279,7 +279,7 @@ impl Attacher {
         let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
-        // From now on, the file changes without its flush map being updated, so the header must no longer match the
+        // From now on, the file changes but its flush map is not updated. The header must therefore no longer match the
         // map.
         (header.flush_signature, header.flush_map_signature) = Default::default();
         let named = header.gen_max_required;

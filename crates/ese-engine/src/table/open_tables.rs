@@ -74,8 +74,8 @@ impl OpenTables {
             Ok(None) => {
                 self.enter(id, make(&ReadView { own: view.own.clone(), ..ReadView::latest() })?, view)
             }
-            // A change whose rollback failed blocks the table forever. However, nothing can be changed any more in
-            // that case, so the session safely gets a private state.
+            // A change whose rollback failed blocks the table forever. In that case, however, nothing can be changed
+            // any more, so a private state is safe for the session.
             Err(_) if services.check_writable().is_err() => make(view),
             Err(error) => Err(error),
         }

@@ -189,7 +189,7 @@ impl PageReader {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] after the cache has failed.
+    /// Returns [`Error::ReadOnly`] after the cache has failed.
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.shared.check()?;

@@ -143,7 +143,7 @@ impl ResidentPages {
         }
         let count = candidates.len();
         drop(candidates);
-        // The cleaner does not wait until frames run low: by then, there can be hundreds of candidates, and writing
+        // The cleaner does not wait until frames run low. By then, there could be hundreds of candidates, and writing
         // them would delay reads and commits.
         if self.shared.may_start_batch(count) {
             self.shared.cleaner_signal.notify();

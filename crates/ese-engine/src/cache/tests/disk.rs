@@ -1,5 +1,5 @@
-//! An in-memory file, a log that consists only of positions, and pages that record what must be logged before they
-//! are written.
+//! An in-memory file, and a log that consists only of positions. Each page stores the log position and the undo that
+//! must be logged before the page is written.
 //!
 //! Every page stores one record: a value, the end of the log record that set it, and the id of the undo that it
 //! depends on. When a page is written, the disk panics if the page's log records are not durable, if its undo is not

@@ -102,8 +102,8 @@ impl RecoverySet {
         self.ignored.iter().filter(move |(_, reason)| is_left_out(reason)).map(|(path, _)| path)
     }
 
-    /// Returns the time at which the segment that contains the last byte before `position` was begun, or `None` if the
-    /// logs do not have this segment.
+    /// Returns the start time of the segment that contains the last byte before `position`, or `None` if the logs do
+    /// not have this segment.
     pub fn time_before(&self, vfs: &Arc<dyn Vfs>, position: LogPosition) -> Result<Option<LogTime>> {
         let reader =
             LogReader::received(vfs.clone(), LogNames::new(std::path::Path::new("."), self.base_name));

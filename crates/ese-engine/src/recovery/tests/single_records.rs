@@ -1,4 +1,4 @@
-//! Tests of redo of each type of log record that changes pages, except for splits and merges.
+//! Tests the redo of each type of log record that changes pages, except for splits and merges.
 //!
 //! `Delta`, `Delta64`, `ReplaceD`, `Scrub` and `PageMove` do not occur in any available log. Their tests follow the
 //! published source of ESE.
