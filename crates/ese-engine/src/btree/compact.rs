@@ -102,7 +102,7 @@ impl StructureLock<'_> {
             Err(error) => (0, None, Some(error)),
         };
         let partly = moved.is_some();
-        // After a merge, the leaf before this position is the merged right leaf, which may still have room.
+        // After a merge, the merged right leaf is the last leaf before this position. It may still have room.
         let position = Some(moved.unwrap_or(pair.separator));
         Ok(Some(CompactionResult { position, freed, partial: partly, moved: false, failure }))
     }

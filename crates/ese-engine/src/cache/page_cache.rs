@@ -177,9 +177,9 @@ impl Cache {
     /// Buffers the changes that the log records at `positions` make to a page that is not in memory. The changes are
     /// applied when the page is read.
     ///
-    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas`
-    /// are encoded with [`PageDelta::encode_for_unread`](crate::cache::PageDelta::encode_for_unread). Returns false if the
-    /// page is in memory, or if there is no room for the deltas.
+    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas` are
+    /// encoded with [`PageDelta::encode_for_unread`](crate::cache::PageDelta::encode_for_unread). Returns false if the
+    /// page is in memory, or if the deltas do not fit.
     pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, deltas: &[u8]) -> bool {
         self.reserve_delta_memory();
         self.shared.find_file(key.file).is_some_and(|attached| {
@@ -207,8 +207,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Returns true if all of these pages were returned to the file system since the file was attached, and are still
-    /// unused.
+    /// Returns true if all pages from `first` to `last` were returned to the file system since the file was attached,
+    /// and are still unused.
     pub(crate) fn are_released(&self, file: AttachedFileId, first: u32, last: u32) -> bool {
         self.shared.find_file(file).is_some_and(|attached| attached.released.contains(first, last))
     }

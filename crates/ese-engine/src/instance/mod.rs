@@ -201,8 +201,8 @@ impl Instance {
     }
 
     /// Shuts down the instance, cleanly detaching all databases. All sessions must have ended; an open transaction is
-    /// an error. If the instance refuses changes, shutdown fails with [`crate::Error::ReadOnly`]. In that case, drop the
-    /// instance; its databases stay dirty, and the next open recovers them.
+    /// an error. If the instance refuses changes, shutdown fails with [`crate::Error::ReadOnly`]. In that case, drop
+    /// the instance; its databases stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {

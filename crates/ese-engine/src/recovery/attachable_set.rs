@@ -38,7 +38,7 @@ impl RecoverySet {
         }
     }
 
-    /// Like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
+    /// Finds a set like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
     /// [directories](log_directories) where the logs of these databases usually are.
     pub fn find_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         RecoverySet::find(vfs, &logs_nearby(vfs, files)?.0)

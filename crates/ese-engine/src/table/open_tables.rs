@@ -105,7 +105,7 @@ impl OpenTables {
     pub fn begin_change(&self, id: TreeId, transaction: &Arc<Transaction>) -> Result<()> {
         let mut tables = self.tables.lock();
         let Some(entry) = tables.get_mut(&id) else { return Ok(()) };
-        // One reference belongs to the entry, the other to the caller.
+        // One reference belongs to the entry, and one to the caller.
         if Arc::strong_count(&entry.state) > 2 {
             return Err(UsageError::TableOpen(entry.state.schema.name.clone()).into());
         }

@@ -37,8 +37,8 @@ pub(crate) trait MaintenancePass: Send {
     fn show(&self, progress: &mut Self::Progress);
     /// Returns the event to report, if any.
     fn event(&self, event: TaskEvent<'_>) -> Option<EventKind>;
-    /// Releases memory before a pause of this length. `None`: the task waits, and data that was read ahead may be out
-    /// of date afterwards.
+    /// Releases memory before a pause of this length. `None` means that the task waits, and that data that was read
+    /// ahead may be out of date afterwards.
     fn release_memory(&mut self, _pause: Option<Duration>) {}
 }
 

@@ -182,7 +182,7 @@ mod tests {
             read_latency_target: Some(ms(20)),
         };
         let mut pace = MaintenancePacer::new((0, 0));
-        // 256 KiB at 1 MiB/s take a quarter of a second. The read itself took part of this time.
+        // Reading 256 KiB at 1 MiB/s takes a quarter of a second. The read itself took part of this time.
         assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
         let throttle = MaintenanceThrottle { bytes_per_second: None, ..throttle };
         let mut faults = (10, 50_000);

@@ -131,14 +131,14 @@ impl PageReader {
         fetched
     }
 
-    /// Fetches a page that the caller may be able to rebuild. Unlike [`PageReader::fetch`], it does not report an invalid
-    /// page as an event.
+    /// Fetches a page that the caller may be able to rebuild. Unlike [`PageReader::fetch`], it does not report an
+    /// invalid page as an event.
     pub(crate) fn fetch_tentatively(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
-    /// Fetches a page for a scan. Unlike with [`PageReader::fetch`], the page does not count as used and will be evicted
-    /// next.
+    /// Fetches a page for a scan. Unlike with [`PageReader::fetch`], the page does not count as used and will be
+    /// evicted next.
     #[doc(alias = "supercold")]
     pub fn fetch_cold(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Cold)
@@ -377,7 +377,7 @@ impl PageReader {
     /// Verifies a page that was read ahead. Returns false if it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        // An invalid page is not reported here: it is read again and reported at that point.
+        // An invalid page is not reported here. It is read again, and reported then.
         let attached = self.shared.find_file(frame.key().file);
         let verified =
             attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());

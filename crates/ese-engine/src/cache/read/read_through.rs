@@ -20,8 +20,9 @@ const PART: usize = 8;
 impl PageReader {
     /// Starts reading adjacent pages into `buffer`, and returns without waiting.
     ///
-    /// Pages up to `last` that have no frame get one if a frame is available. For these pages, [`PageReader::fetch_cold`]
-    /// needs no further read. For the other pages, the cache may hold a newer state than the bytes that were read.
+    /// Pages up to `last` that have no frame get one if a frame is available. For these pages,
+    /// [`PageReader::fetch_cold`] needs no further read. For the other pages, the cache may hold a newer state than the
+    /// bytes that were read.
     pub(crate) fn read_through(
         &self,
         first: PageKey,

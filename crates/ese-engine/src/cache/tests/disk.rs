@@ -34,7 +34,7 @@ impl Clock for TestClock {
     }
     fn sleep(&self, duration: Duration) {
         self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
-        // This is long enough for the other thread to run.
+        // The sleep is long enough for the other thread to run.
         jetcell_sync::thread::sleep(Duration::from_micros(20));
     }
 }

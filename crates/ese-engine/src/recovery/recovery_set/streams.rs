@@ -26,10 +26,10 @@ struct StreamFiles {
 }
 
 impl RecoverySet {
-    /// Splits files into one list for each log stream. For databases without logs, adds the logs that are in their usual
-    /// [directories](log_directories). Files whose stream is unknown, such as lock files, are added to the streams with
-    /// logs in the same directory. Databases with unreadable headers are added to all streams, so each stream's
-    /// [`RecoverySet::require_complete`] names them.
+    /// Splits files into one list for each log stream. For databases without logs, adds the logs that are in their
+    /// usual [directories](log_directories). Files whose stream is unknown, such as lock files, are added to the
+    /// streams with logs in the same directory. Databases with unreadable headers are added to all streams, so each
+    /// stream's [`RecoverySet::require_complete`] names them.
     ///
     /// Returns a single list if there is at most one stream. Returns an error if a file cannot be read.
     pub fn split_streams(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {

@@ -336,7 +336,7 @@ fn sizes_of_new_trees_are_not_trusted() {
     redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
 }
 
-/// Later records may depend on such a record, so redo does not continue past it.
+/// Later records may depend on an unsupported record, so redo does not continue past it.
 #[test]
 fn an_unsupported_record_stops_redo_with_name_and_position() {
     for (record, name) in [
