@@ -1,5 +1,5 @@
-//! Marks the engine's threads. A session may wait for work done by these threads, so they must not wait for that work
-//! themselves.
+//! Marks the engine's background threads. A session may wait for work that these threads do. A background thread must
+//! therefore never wait for such work itself.
 
 use std::cell::Cell;
 

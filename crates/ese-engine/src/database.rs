@@ -99,7 +99,7 @@ impl Database {
         self.file.bytes()
     }
 
-    /// Returns the progress, since the database was attached, of the online defragmentation that merges sparse pages.
+    /// Returns the progress of compaction, which merges sparse pages, since the database was attached.
     pub fn defrag_progress(&self) -> DefragProgress {
         self.compaction.progress()
     }

@@ -24,20 +24,20 @@ pub enum FileError {
     /// The file is empty, or its creation was not completed.
     #[error("its creation was interrupted")]
     CreationInterrupted,
-    /// The file exists, but a database is to be created.
+    /// A database is to be created, but the file already exists.
     #[error("the file already exists and was not overwritten")]
     Exists,
-    /// The format has this update, which is too new for recovery.
+    /// The database has this format update, which is too new for recovery.
     #[error(
         "database format update {0:#x} is newer than {NEWEST_DATABASE_UPDATE:#x}, the newest that can be recovered"
     )]
     TooNew(u32),
-    /// The format has this update, with this minor number, which the engine does not write.
+    /// The database has this format update and minor number, which the engine does not write.
     #[error(
         "database format update {0:#x}.{1:#x} cannot be written by this engine, which writes only {DATABASE_UPDATE:#x}"
     )]
     OtherUpdate(u32, u32),
-    /// The pages have another size than those in the cache.
+    /// The database's page size differs from the cache's page size.
     #[error("the database has pages of {database:?}, but the cache has {cache:?}")]
     PageSize {
         /// Size of the pages in the database.
@@ -45,7 +45,7 @@ pub enum FileError {
         /// Size of the pages in the cache.
         cache: PageSize,
     },
-    /// The dirty database needs another log.
+    /// The database is dirty and needs a different log.
     #[error("the database was last used with a different log and was not shut down cleanly")]
     OtherLog,
     /// The logs that the dirty database needs name it at another path.

@@ -2,7 +2,7 @@
 //!
 //! An [`Instance`] owns a log and the databases attached to it. A [`Session`] uses them in transactions, through
 //! [`Table`]s. A table has rows with typed columns, indexes, and a current record that moves like a cursor.
-//! Transactions have snapshot isolation. A crash loses no durable commit: the next [`Instance::open`] recovers.
+//! Transactions have snapshot isolation. A crash never loses a durable commit: the next [`Instance::open`] recovers it.
 //!
 //! ```
 //! use ese_engine::*;

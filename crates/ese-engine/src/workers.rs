@@ -8,8 +8,8 @@
 //! while it is held.
 //!
 //! Two rules prevent tasks from blocking each other. First, steps that may wait for pages leave some threads for log
-//! tasks, because a page may have to wait for the log before it is written. Second, the tasks of one volume use at
-//! most that volume's share of the threads, so a volume that stalls does not block other volumes.
+//! tasks: a page may have to wait for the log before it is written. Second, the tasks of one volume use at most that
+//! volume's share of the threads. A volume that stalls therefore does not block other volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
 /// Alarm time of a thread that has been woken but has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
-/// A step. It returns the pause before it must be called again, or `None` for never.
+/// A step. It returns the pause before the next call, or `None` if it must not be called again.
 type StepFunction = Box<dyn FnMut() -> Option<Duration> + Send>;
 
 /// A pool of threads for the background work of instances.

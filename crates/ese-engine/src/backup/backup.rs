@@ -26,10 +26,10 @@ pub struct BackupSummary {
     pub removed_logs: Option<(Generation, Generation)>,
 }
 
-/// A running backup. The caller executes these steps: read each database's pages ([`Backup::read_pages`], optionally
-/// in parallel), call [`Backup::close_logs`], read all logs ([`Backup::next_log`]), store the headers
-/// ([`Backup::header`]), and call [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is
-/// aborted; only the log has changed by then.
+/// A running backup. The caller executes these steps: read each database's pages ([`Backup::read_pages`], optionally in
+/// parallel), call [`Backup::close_logs`], read all logs ([`Backup::next_log`]), store the headers
+/// ([`Backup::header`]), and call [`Backup::finish`]. Dropping the backup before [`Backup::finish`] aborts it; only the
+/// log has changed by then.
 ///
 /// ```
 /// use ese_engine::*;
@@ -135,7 +135,7 @@ impl Backup {
         let low = match kind {
             BackupKind::Full | BackupKind::Copy => {
                 let named = databases.iter().map(|database| database.file.oldest_log()).min();
-                // The checkpoint may be before the first generation of the log. Generation 0 has no log file.
+                // The checkpoint may precede the first generation of the log. Generation 0 has no log file.
                 checkpoint.generation.min(named.unwrap_or(checkpoint.generation)).max(Generation(1))
             }
             BackupKind::Incremental | BackupKind::Differential => {
@@ -277,7 +277,7 @@ impl Backup {
 
     /// Confirms that all logs in the snapshot were verified. `last` is the log of the last generation with records.
     ///
-    /// Returns an error if there was no freeze, or if `last` is a different log (-616).
+    /// Returns an error if there was no freeze, or if `last` is not the log of that generation (-616).
     pub fn confirm_logs_verified(&mut self, last: &VerifiedLog) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
             return Err(BackupErrorKind::IncompleteSnapshot.into());
@@ -318,8 +318,9 @@ impl Backup {
         Ok(header)
     }
 
-    /// Completes the backup. `whole` contains the databases whose pages were all good; their headers name this backup
-    /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
+    /// Completes the backup. `intact` lists the databases whose pages were all good; from now on, their headers name
+    /// this backup. All data that was read must already be durable. A full or incremental backup also removes the logs
+    /// that are no longer needed.
     pub fn finish(mut self, intact: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
             return Err(BackupErrorKind::LogNotCopied.into());
@@ -395,7 +396,7 @@ impl Backup {
 impl Drop for Backup {
     fn drop(&mut self) {
         if !self.ended {
-            // The append fails if the log has failed. In that case the backup ends with the instance.
+            // The append fails if the log has failed. In that case, the failure of the instance also ends the backup.
             let _ = self.append(record::BackupRecord::ABORT, DatabaseIdInLog(0));
             let internal_copy = self.kind == BackupKind::Copy;
             self.core.events.report(EventKind::BackupAborted { internal_copy });

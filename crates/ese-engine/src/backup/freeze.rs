@@ -86,8 +86,7 @@ impl Freeze {
                 io::ErrorKind::TimedOut => Error::from(BackupErrorKind::FreezeTimedOut(limit)),
                 kind => InternalError::Freeze(kind).into(),
             })?;
-            // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
-            // repeated.
+            // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not retried.
             frozen.sync_files().map_err(|error| {
                 let failure =
                     InstanceFailure::io(log.names().directory(), &error).during(FailedOperation::SyncFiles);

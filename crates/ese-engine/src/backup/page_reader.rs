@@ -23,8 +23,8 @@ const ATTEMPTS: u32 = 16;
 /// Pause after the first attempt. Each later pause is longer than the previous one by this amount.
 const REREAD_BACKOFF: Duration = Duration::from_millis(10);
 /// Maximum number of extents in memory, as a multiple of `reads_in_flight`. Reads complete in any order, but their
-/// extents are returned in page order. If there were no memory for extents that arrive early, one slow read would
-/// block new reads.
+/// extents are returned in page order. Without memory for extents that arrive early, one slow read would block new
+/// reads.
 const EXTENTS_PER_READ: usize = 4;
 /// Maximum number of bad pages that are listed. Additional bad pages are only counted.
 const BAD_LISTED: usize = 1000;
@@ -91,11 +91,11 @@ struct CompletedRead {
     bytes: IoBuffer,
 }
 
-/// Number of a read, its result and its bytes.
+/// A read's number, its result and its bytes, sent when the read completes.
 type ReadCompletion = (u64, io::Result<()>, IoBuffer);
 
-/// Reader that returns the pages of one database in order. It stops at the file's initial size, because redo
-/// adds later pages.
+/// Reader that returns the pages of one database in order. It ignores pages that are added to the file later, because
+/// redo adds them to the copy.
 pub struct DatabasePageReader {
     source: PageSource,
     options: PageReadOptions,

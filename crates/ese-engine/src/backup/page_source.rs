@@ -78,7 +78,7 @@ impl PageSource {
         Ok(pages.saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// Registers a read of these pages so that concurrent writes are detected.
+    /// Registers a read of these pages, to detect concurrent writes.
     pub fn watch(&self, first: PageNumber, count: u32) -> Result<Option<WatchedRead>> {
         match self {
             PageSource::Attached(database) => {

@@ -84,9 +84,9 @@ impl DeferredUndo for DeferredBeforeImage {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::UndoInfo(info.clone()));
         let appended = file.log.append_with(batch.len(), true, |turn| {
-            // No commit can happen between this check and the append. If an UndoInfo record were logged after the
-            // commit, ESE would attribute it to the session's next transaction and roll back the committed deletion
-            // with it.
+            // No commit can happen between this check and the append. ESE would attribute an UndoInfo record after the
+            // commit to the session's next transaction. Rolling that transaction back would then undo the committed
+            // deletion.
             if !transaction.is_running() {
                 info.node.page.procid = SYSTEM_PROCID;
                 batch.clear();
@@ -101,8 +101,8 @@ impl DeferredUndo for DeferredBeforeImage {
     fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
         // A deletion needs its undo information until the node is removed, because recovery must be able to find the
-        // node. A database copy does not need it, because there the node is removed by redo, and keeping the
-        // information would prevent the page from being evicted for a long time.
+        // node. A database copy does not need it: there, redo removes the node. Keeping the information would prevent
+        // the page from being evicted for a long time.
         let deletion = self.version.change == VersionChange::FlagDelete && self.can_log();
         let needed = self.version.transaction.is_running() || deletion;
         (gone || !needed).then(|| self.version.transaction.commit_end())

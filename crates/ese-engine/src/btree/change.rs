@@ -261,8 +261,8 @@ impl Tree {
             let mut node = self.node_change(by.procid, &page, leaf.key().page, line, version);
             node.page.begin0 = by.transaction.snapshot as u32;
             node.page.level = by.level;
-            // An Undo record contains no data, so the old data is logged before it as a plain replace. Redo of the
-            // Undo record alone would need a before-image, which may be in the log before the checkpoint.
+            // An Undo record contains no data, so the old data is logged before it as a plain replace. Redo of the Undo
+            // record alone would need a before-image, whose log record may precede the checkpoint.
             let mut records = RecordBatch::new();
             if let VersionChange::Replace { before } = &version.change {
                 let mut restored = node;

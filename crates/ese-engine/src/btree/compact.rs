@@ -9,7 +9,7 @@
 //! - All nodes of a leaf move to its right neighbour, together with the key range of the leaf.
 //! - All pages on the path to the leaf that change are latched. A concurrent descent therefore arrives at the leaf
 //!   that contains its key.
-//! - A page keeps free the bytes that the density requires and the bytes that undo can need.
+//! - Enough bytes stay free on each page to satisfy the density and to undo changes.
 
 use std::cmp::Ordering;
 
@@ -102,7 +102,7 @@ impl StructureLock<'_> {
             Err(error) => (0, None, Some(error)),
         };
         let partly = moved.is_some();
-        // After a merge, the leaf before this position is the merged right leaf, which may still have room.
+        // After a merge, the merged right leaf is the last leaf before this position. It may still have room.
         let position = Some(moved.unwrap_or(pair.separator));
         Ok(Some(CompactionResult { position, freed, partial: partly, moved: false, failure }))
     }
@@ -221,7 +221,8 @@ impl StructureLock<'_> {
         self.density_reserve() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
     }
 
-    /// Returns true if `accepts` returns true for the two leaves. They can change before they are latched again.
+    /// Returns true if `accepts` returns true for the two leaves. The leaves can still change before they are latched
+    /// again.
     fn check_pair(&self, pair: &LeafPair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
         #[allow(

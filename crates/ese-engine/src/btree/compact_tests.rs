@@ -88,8 +88,8 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
         let disk = SimVfs::new();
         let (instance, _db, tree) = new_tree(&disk, kind);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        // A leaf has room for only a few records (250 to 900 bytes each), and an internal page for only a few long
-        // separators.
+        // A leaf has room for only a few records of 250 to 900 bytes each. An internal page has room for only a few
+        // long separators.
         let len = if tree.is_unique() { 600 } else { 1 };
         insert(&mut session, &tree, 0..1600, len);
         let before = leaves(&tree).len();
@@ -249,8 +249,8 @@ fn sessions_lose_no_records_during_leaf_merges() {
     assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
 }
 
-/// Runs sessions and cursors in both directions on the leaves while `work` is called repeatedly. `work` returns the
-/// amount of work done.
+/// Calls `work` repeatedly while sessions change the leaves and cursors scan them in both directions. `work` returns
+/// the amount of work done.
 pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) -> u32 + Sync) {
     const WRITERS: u32 = 3;
     let disk = SimVfs::new();

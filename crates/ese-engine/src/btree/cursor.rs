@@ -44,8 +44,8 @@ struct CursorPosition {
 /// Number of leaves that a cursor requests at once when it scans a tree. ESE: `cpagePrereadMax` of a range.
 const READ_AHEAD: usize = 16;
 
-/// Maximum number of times in a row that the path to a sibling is searched. Other sessions do not change the path
-/// that often, so more searches indicate damage.
+/// Maximum number of consecutive searches for the path to a sibling. Other sessions do not change the path that often,
+/// so more searches indicate damage.
 const MAX_DETOURS: u32 = 1000;
 
 /// Progress of a cursor in one direction.
@@ -185,7 +185,7 @@ impl TreeCursor {
         self.scan(view, leaf, from, way)
     }
 
-    /// Scans from node `from` (backward: from the preceding node) to the first record that is visible in the view.
+    /// Scans from node `from` (backward: from the node before it) to the first record that is visible in the view.
     fn scan(
         &mut self,
         view: &ReadView,
@@ -262,9 +262,9 @@ impl TreeCursor {
 
     /// Moves from a leaf to its sibling.
     ///
-    /// Between two latches, pages can be split, merged, freed and reused elsewhere, so a link alone does not prove
-    /// that two leaves are neighbours. There are two ways to find the correct sibling: either both leaves are latched
-    /// at the same time and their keys show that no node lies between them, or the path is searched again from
+    /// Between two latches, pages can be split, merged, freed and reused elsewhere. A link alone therefore does not
+    /// prove that two leaves are neighbours. There are two ways to find the correct sibling. Either both leaves are
+    /// latched at the same time, and their keys show that no node lies between them. Or the path is searched again from
     /// `edge`, the key at the edge of the first leaf.
     ///
     /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are
@@ -341,7 +341,7 @@ impl TreeCursor {
         self.tree.is_live_leaf(&self.tree.view(latch))
     }
 
-    /// Makes node `index` the current record if a record is visible there in the view.
+    /// Makes node `index` the current record if the view sees a record in that node.
     fn accept_node(&mut self, view: &ReadView, page: &Page<'_>, index: usize) -> bool {
         let Some(node) = page.node(index) else { return false };
         let deleted = node.flags.contains(NodeFlags::DELETED);

@@ -1,5 +1,5 @@
-//! Sequential layout of one tree: its leaves are moved to consecutive pages of the file in key order, so that a leaf
-//! scan reads the file sequentially. ESE: `OLD2`.
+//! Sequential layout of one tree: moves its leaves to consecutive pages of the file, in key order. A leaf scan then
+//! reads the file sequentially. ESE: `OLD2`.
 //!
 //! A leaf stays in place if its page follows the page of the preceding leaf, or if it starts a sufficiently long run
 //! of leaves on consecutive pages. Otherwise it moves to the page after the preceding leaf. If that page is in use,

@@ -78,7 +78,7 @@ fn scattered_leaves_in_a_four_level_tree_become_contiguous() {
     }
 }
 
-/// The new pages contain what a snapshot reads and what the rollback of an open transaction needs.
+/// Snapshots find their data on the new pages, and an open transaction can still be rolled back.
 #[test]
 fn snapshots_and_rollbacks_work_after_leaves_move_to_new_pages() {
     let disk = SimVfs::new();

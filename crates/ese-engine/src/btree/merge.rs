@@ -23,7 +23,7 @@ use crate::{Corruption, Result};
 
 /// How to change the pages above a leaf when the leaf is removed from the tree.
 pub(super) enum LeafRemovalPlan {
-    /// The pages lead to no other leaf.
+    /// The pages above the leaf lead to no other leaf.
     Empty,
     Changed {
         path: Vec<PathChange>,
@@ -58,7 +58,7 @@ impl Tree {
     }
 
     /// Removes a node that is flagged as deleted, along with the version of its deletion. The deletion must be older
-    /// than `oldest`, so that it is visible in every snapshot.
+    /// than `oldest` and therefore visible in every snapshot.
     pub(crate) fn remove_deleted(
         &self,
         bytes: &[u8],
@@ -169,7 +169,7 @@ impl StructureLock<'_> {
             let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
-        // Internal pages change only under the structure lock, so they could be read one at a time. From here on,
+        // Internal pages change only under the structure lock, so it was safe to read them one at a time. From here on,
         // latches are acquired from the top down.
         group::run(&self.file, true, |group| {
             let internal = path.iter().map(|change| change.page).chain(spine.iter().copied());

@@ -50,8 +50,8 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// Returns the tree with this root and id, or `None` if it no longer exists. By then, its pages can belong to
-    /// another tree.
+    /// Returns the tree with this root and id, or `None` if it no longer exists. In that case, its pages may already
+    /// belong to another tree.
     pub(crate) fn find(&self, root: PageNumber, id: TreeId) -> Result<Option<Arc<Tree>>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(Some(tree).filter(|tree| tree.id == id));

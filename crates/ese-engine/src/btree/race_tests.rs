@@ -78,9 +78,8 @@ fn becomes_free(bench: &RaceFixture, page: PageNumber) -> bool {
     false
 }
 
-/// By now, the latched page can be to the right of the leaf, or it can be the leaf's parent. A thread that waits for
-/// the leaf while it latches this page violates the latch order: another thread that latches the leaf can wait for
-/// this page.
+/// By now, the latched page can be to the right of the leaf, or it can be the leaf's parent. Waiting for the leaf with
+/// this page latched violates the latch order: another thread can hold the leaf's latch and wait for this page.
 #[test]
 fn a_backward_cursor_never_waits_leftward_with_a_latch_held() {
     let bench = RaceFixture::new();

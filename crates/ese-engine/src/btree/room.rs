@@ -31,8 +31,8 @@ enum RoomStep {
 }
 
 impl Tree {
-    /// Returns true if a change may use `need` bytes of the page. The bytes that undoing uncommitted changes may need
-    /// stay free.
+    /// Returns true if a change may use `need` bytes of the page. The bytes that may be needed to undo uncommitted
+    /// changes stay free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         self.keeps_undo_reserve(page, need, None)
     }
@@ -50,7 +50,7 @@ impl Tree {
         left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
 
-    /// Returns the number of bytes that undoing the uncommitted changes on this page may need. `grown` describes a
+    /// Returns the number of bytes that may be needed to undo the uncommitted changes on this page. `grown` describes a
     /// node that is about to grow: its bookmark and the additional length.
     pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
         let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);

@@ -1,4 +1,5 @@
-//! Runs trees under many thread schedules. The schedules include changes between the check of a page and its latch.
+//! Runs tree operations under many thread schedules. In some of them, a page changes after it is checked and before it
+//! is latched.
 
 use std::path::Path;
 
@@ -94,7 +95,8 @@ fn an_insert_of_a_deleted_key_survives_concurrent_cleanup() {
 fn an_insert_into_an_empty_leaf_survives_concurrent_cleanup() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
-        // Slightly more than one record per leaf, which means that each deleted record leaves an empty leaf.
+        // The records are so large that a leaf holds little more than one. Each deleted record therefore leaves an
+        // empty leaf.
         fixture.insert(1, 0..4, 2500);
         fixture.delete(1, 1..3);
         let cleaner = thread::spawn({

@@ -11,7 +11,7 @@
 //!
 //! - Both leaves have the same parent. Each move therefore changes one separator.
 //! - No page loses all its nodes.
-//! - The bytes that undoing uncommitted changes may need stay free on every page.
+//! - The bytes that may be needed to undo uncommitted changes stay free on every page.
 //! - Nodes flagged as deleted do not move, because a partial merge does not move them.
 
 use std::ops::Range;
@@ -30,11 +30,11 @@ use crate::pages::split::{
 use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::space::{SpaceLock, SpaceTrees};
 
-/// After two leaves are balanced, together they must have at least this fraction of a page free (a divisor of the
-/// page size).
+/// Divisor of the page size. After two leaves are balanced, at least this fraction of a page must be free on the two
+/// leaves together.
 ///
-/// With less slack, a file that was loaded with full pages and then changed at random stays smaller, but each insert
-/// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
+/// With less slack, a file that was loaded with full pages and then changed at random stays smaller. However, each
+/// insert writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE_DIVISOR: usize = 32;
 
 /// How to make room in a full leaf by redistributing nodes between it and its right neighbour.

@@ -238,7 +238,7 @@ fn three_way_split_redo_works_from_any_written_pages() {
     written_pages(true);
 }
 
-/// ESE does not move such nodes to a neighbour, so they must stay on their page.
+/// ESE does not move nodes flagged as deleted to a neighbour, so they must stay on their page.
 #[test]
 fn leaves_with_deleted_nodes_are_split_and_not_balanced() {
     let disk = SimVfs::new();

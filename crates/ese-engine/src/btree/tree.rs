@@ -41,7 +41,7 @@ pub struct Tree {
 }
 
 /// The lock on the shape of a tree. Operations that add or remove pages, or that change links or internal pages, are
-/// methods of this type, so they cannot run without the lock.
+/// methods of this type. They cannot be called without the lock.
 pub(crate) struct StructureLock<'a> {
     tree: &'a Tree,
     _held: MutexGuard<'a, ()>,

@@ -13,8 +13,8 @@ use crate::page_misfit::PageMisfit;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
-/// Returns true if this is the first log record that refers to the pages of a bulk load. Other records set external
-/// headers only on roots.
+/// Returns true if this is the first log record that refers to the pages of a bulk load. Other records set an external
+/// header only on a root.
 pub(crate) fn is_link(record: &LogRecord) -> bool {
     match record {
         LogRecord::SetExternalHeader(set) => set.node.root.is_some_and(|root| root != set.node.page.page),
@@ -22,7 +22,7 @@ pub(crate) fn is_link(record: &LogRecord) -> bool {
     }
 }
 
-/// Copies the top page that was built to the root of an empty tree. All other pages must already be durable.
+/// Copies the newly built top page to the root of an empty tree. All other pages must already be durable.
 ///
 /// The records form one atomic group: a root split, the nodes of the new page, and a change to a page that was not
 /// logged.

@@ -34,8 +34,8 @@ struct SortedNode {
 pub(crate) struct NodeSorter {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// Maximum number of bytes for the nodes and their places together. While these vectors grow, they can
-    /// temporarily use up to twice as much.
+    /// Maximum number of bytes for the nodes and their places together. Their vectors can temporarily use up to twice
+    /// as much while they grow.
     memory: usize,
     nodes: NodesInMemory,
     file: Option<RunFile>,
@@ -56,15 +56,15 @@ struct SortedRun {
 }
 
 impl NodeSorter {
-    /// Creates a sorter that uses at most `memory` bytes, and at least two megabytes, from `buffers`. The temporary
-    /// file is created at `path`.
+    /// Creates a sorter that uses at most `memory` bytes from `buffers`, or two megabytes if `memory` is less. The
+    /// temporary file is created at `path`.
     pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf, memory: usize, buffers: Arc<LoadBuffers>) -> NodeSorter {
         let memory = (memory / 2).clamp(1 << 20, 1 << 30);
         let nodes = NodesInMemory::new(buffers);
         NodeSorter { vfs, path, memory, nodes, file: None, runs: Vec::new(), bytes: 0 }
     }
 
-    /// Adds a node. The key and data together may have at most 65,535 bytes.
+    /// Adds a node. The key and data together must not exceed 65,535 bytes.
     pub fn add(&mut self, key: &[u8], data: &[u8]) -> Result<()> {
         let len = key.len() + data.len();
         let lens = u16::try_from(len).ok().zip(u16::try_from(key.len()).ok());
@@ -121,7 +121,7 @@ impl NodeSorter {
         if self.file.is_none() {
             let io_error = |error: std::io::Error| Error::io(&self.path, &error);
             if self.vfs.exists(&self.path).map_err(io_error)? {
-                // The file still exists if there was a crash between `open` and `remove` below.
+                // The file still exists if an earlier process crashed between `open` and `remove` below.
                 self.vfs.remove(&self.path).map_err(io_error)?;
             }
             let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(io_error)?;

@@ -22,7 +22,8 @@ const WRITES_IN_FLIGHT: usize = 4;
 const TRANSFERS_WAITING: usize = 3;
 /// Maximum size of an extent in bytes. In a small tree, each extent is an eighth of the tree's size.
 const MAX_EXTENT: usize = 64 << 20;
-/// Until the tree has this many transfers, each new extent doubles its size, because each extent costs a log sync.
+/// Until the tree has this many transfers, each new extent doubles the tree's size, because each extent costs a log
+/// sync.
 const DOUBLING_TRANSFERS: u64 = 4;
 
 /// Options for writing pages during a bulk load.

@@ -43,7 +43,7 @@ pub(crate) struct TreeBuilder {
     leaf: OpenLeaf,
     /// Open internal pages, from the parents of the leaves upwards.
     levels: Vec<OpenInternalPage>,
-    /// The last node, encoded as the tree compares it.
+    /// The last node, in the form in which the tree compares nodes.
     last: Vec<u8>,
     order: Vec<u8>,
 }

@@ -40,7 +40,8 @@ impl Cache {
         let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
-        // Evicted pages must be read before they are written. They must not take up too many frames.
+        // Evicted pages are read back into frames before they are written. The batch size limits the number of these
+        // frames.
         for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
             self.shared.background.wait_below(WRITES_IN_FLIGHT);
             // A page that cannot be read prevents the checkpoint from advancing. A session that fetches the page gets
@@ -56,7 +57,7 @@ impl Cache {
         Ok(started)
     }
 
-    /// Starts writing the dirty ones among `pages`, combining adjacent pages into one transfer. Intended for callers
+    /// Starts writing those of `pages` that are dirty, combining adjacent pages into one transfer. Intended for callers
     /// that change a file's pages in file order. Must not be called with a latch held.
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
@@ -221,7 +222,7 @@ impl Cache {
             if !deltas_pending {
                 return resident;
             }
-            // `fetch_cold` reads a page that was created but never changed only if it is not pinned elsewhere.
+            // If a page was created but never changed, `fetch_cold` reads it only if it is not pinned elsewhere.
             drop(resident);
             self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
         };

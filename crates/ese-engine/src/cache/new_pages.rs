@@ -25,8 +25,8 @@ impl NewPageWrites {
         NewPageWrites { in_flight: InFlightCounter::default(), buffers, failed: Mutex::default() }
     }
 
-    /// Waits until fewer than `most` writes are in flight, and returns a buffer of `len` bytes with a capacity of
-    /// `capacity` bytes and arbitrary content.
+    /// Waits until fewer than `most` writes are in flight. Then returns a buffer of `len` bytes with arbitrary content
+    /// and a capacity of `capacity` bytes.
     pub fn buffer(&self, len: usize, capacity: usize, most: usize) -> IoBuffer {
         self.in_flight.wait_below(most.max(1));
         self.buffers.take(len, capacity)

@@ -93,7 +93,7 @@ pub(super) struct CacheLimits {
     pub dirty: usize,
     /// Number of frames whose memory deltas may use.
     pub delta_frames: usize,
-    /// Additional memory for deltas, in pages, on top of those frames.
+    /// Memory for deltas in addition to the memory of those frames, in pages.
     pub delta_slack: usize,
     /// Maximum size of a transfer, in pages.
     pub run: usize,

@@ -1,7 +1,7 @@
 //! The page cache: its parts, attaching and detaching files, counters.
 //!
-//! Redo buffers changes of pages that are not in memory: a page that was changed in the log is read only when a session
-//! needs it or when it must be written. InnoDB calls this a change buffer.
+//! Redo buffers changes to pages that are not in memory. A page with logged changes is read only when a session needs
+//! it or when it must be written. InnoDB calls this a change buffer.
 
 use std::ops::{Deref, Range};
 
@@ -22,8 +22,8 @@ use crate::{InstanceFailure, Result, UsageError};
 /// A page cache for all attached databases, with a fixed amount of memory. The module documentation lists its
 /// invariants.
 ///
-/// The cache dereferences to its `PageReader`, which is built on the frame supply, which in turn owns the resident
-/// pages and the page writer.
+/// The cache dereferences to its `PageReader`. The reader is built on the frame supply, which owns the resident pages
+/// and the page writer.
 #[repr(align(128))]
 pub struct Cache {
     reader: PageReader,
@@ -88,8 +88,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
-    /// file is detached.
+    /// Returns [`crate::Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost
+    /// anyway, so the file is detached.
     pub fn detach(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         attached.in_flight.wait();
@@ -101,8 +101,8 @@ impl Cache {
     }
 
     /// Detaches a file and discards its changes, as a crash would. The call waits for active writers of its pages.
-    /// Afterwards, the cache writes neither to the file nor, on behalf of its pages, to the log, and both may be
-    /// opened again. Must not be called with a latch held.
+    /// Afterwards, the cache no longer writes to the file, or to the log for its pages. Both may be opened again. Must
+    /// not be called with a latch held.
     pub fn discard(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         // The cleaner, and sessions that need a frame, write pages of any file. Active writers must finish before the
@@ -133,8 +133,8 @@ impl Cache {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// Returns [`crate::Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before they
-    /// change pages: marking a page dirty succeeds even then, but the change would never be written to disk.
+    /// Returns [`crate::Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before
+    /// they change pages. Marking a page dirty would still succeed, but the change would never be written to disk.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.check()
     }
@@ -163,8 +163,8 @@ impl Cache {
 
     /// Grants at most `bytes` of memory. Only frames that have never been used are granted, so no page is evicted.
     ///
-    /// Together, all grants use at most half of the frames, so that concurrent recoveries still have frames for their
-    /// pages. Until the grant is dropped, the admission budget does not limit evictions with deltas.
+    /// Together, all grants use at most half of the frames. The rest is left for the pages of concurrent recoveries.
+    /// Until the grant is dropped, the admission budget does not limit evictions with deltas.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         MemoryGrant::new(&self.shared, self.residents().pool(), bytes, self.limits.frames / 2)
     }
@@ -177,9 +177,9 @@ impl Cache {
     /// Buffers the changes that the log records at `positions` make to a page that is not in memory. The changes are
     /// applied when the page is read.
     ///
-    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas`
-    /// are encoded with [`PageDelta::encode_for_unread`](crate::cache::PageDelta::encode_for_unread). Returns false if the
-    /// page is in memory, or if there is no room for the deltas.
+    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas` are
+    /// encoded with [`PageDelta::encode_for_unread`](crate::cache::PageDelta::encode_for_unread). Returns false if the
+    /// page is in memory, or if the deltas do not fit.
     pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, deltas: &[u8]) -> bool {
         self.reserve_delta_memory();
         self.shared.find_file(key.file).is_some_and(|attached| {
@@ -207,8 +207,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Returns true if all of these pages were returned to the file system since the file was attached, and are still
-    /// unused.
+    /// Returns true if all pages from `first` to `last` were returned to the file system since the file was attached,
+    /// and are still unused.
     pub(crate) fn are_released(&self, file: AttachedFileId, first: u32, last: u32) -> bool {
         self.shared.find_file(file).is_some_and(|attached| attached.released.contains(first, last))
     }

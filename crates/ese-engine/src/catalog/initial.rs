@@ -63,10 +63,10 @@ impl InitialDatabase {
     }
 }
 
-/// A node: key and data.
+/// A node, as a (key, data) pair.
 type InitialNode = (Vec<u8>, Vec<u8>);
 
-/// Returns the content of a new database with `pages` pages, or 64 if `pages` is smaller.
+/// Returns the content of a new database with `pages` pages, but at least 64.
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     let pages = pages.max(64);
     let tables = system_tables();

@@ -85,7 +85,7 @@ impl MaintenancePass for DefragPass {
         Ok(())
     }
 
-    /// Processes some leaves.
+    /// Processes the next leaves of the current tree.
     fn step(&mut self) -> Result<PassStep> {
         let position = self.state.position.clone().unwrap_or_default();
         let host = self.host.clone();
@@ -126,7 +126,7 @@ impl MaintenancePass for DefragPass {
         if position.is_none() {
             trees.pop();
         }
-        // If no tree remains, the pass is complete, also when it is resumed at this position.
+        // If no tree remains, the pass is complete, even if it is resumed at this position.
         let after = TreeId(next.id.0.saturating_add(1));
         let key = position.unwrap_or_default();
         let tree = if key.is_empty() { trees.last().map_or(after, |tree| tree.id) } else { next.id };
@@ -282,7 +282,7 @@ impl DefragPass {
         }
     }
 
-    /// Counts and reports a damaged page or tree. The work continues after it.
+    /// Counts and reports a damaged page or tree that the pass skips.
     pub(super) fn skip(&self, error: Error) {
         self.host.progress().skipped += 1;
         self.report(DefragEvent::Failed { error: error.jet_code(), what: error.full_text() });

@@ -44,7 +44,7 @@ impl DefragOptions {
     /// Validates the settings.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] if a setting is invalid.
+    /// Returns [`crate::Error::Usage`] if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         self.throttle.check()
     }

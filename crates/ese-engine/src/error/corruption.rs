@@ -138,7 +138,7 @@ pub enum Corruption {
 }
 
 impl Corruption {
-    /// Returns the number and the name of ESE's error, if it does not depend on where the damage is.
+    /// Returns the number and the name of ESE's error, unless they depend on the location of the damage.
     pub(super) fn jet(&self) -> Option<(i32, &'static str)> {
         match self {
             Corruption::PageTime(fault) => Some(fault.jet()),
@@ -150,11 +150,11 @@ impl Corruption {
     }
 }
 
-/// Consequence of a bulk load for redo.
+/// Explains why redo cannot restore the pages of a bulk load.
 pub(crate) const NOT_LOGGED: &str =
     "tables were loaded in bulk at this point, and the loaded pages are not in the log";
 
-/// Reason why the bytes at the place of a page are not this page.
+/// Reason why the bytes at a page's location are not that page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PageDefect {

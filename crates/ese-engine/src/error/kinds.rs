@@ -1,4 +1,4 @@
-//! Reasons of errors, by the part of the engine that reports them.
+//! Reasons for errors, grouped by the part of the engine that reports them.
 
 use ese_format::log::header::LogHeaderError;
 use std::io;
@@ -66,7 +66,7 @@ pub enum LogErrorKind {
     /// The header of the file cannot be read.
     #[error(transparent)]
     Header(#[from] LogHeaderError),
-    /// The file has another length than its header specifies, in bytes.
+    /// The length of the file differs from the length in its header. Both are in bytes.
     #[error("the file is {found} bytes long, but its header specifies {specified}")]
     Length {
         /// Length of the file.

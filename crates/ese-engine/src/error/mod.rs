@@ -81,7 +81,7 @@ pub enum Error {
     DiskFull {
         /// File that could not be extended.
         path: PathBuf,
-        /// Advice of the file system, if it has its own.
+        /// Advice from the file system, if it provides any.
         advice: Option<Cow<'static, str>>,
     },
     /// The operating system refused to allocate memory although the cache is below its configured size. Free some
@@ -190,7 +190,7 @@ pub enum Error {
     /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(#[source] InstanceFailure),
-    /// A read failed, or a write that nothing depended on yet.
+    /// A read failed, or a write failed on which nothing depended yet.
     #[error("{path}: {source}")]
     Io {
         /// File that was read or written.
@@ -286,7 +286,7 @@ impl InstanceFailure {
 }
 
 impl Error {
-    /// Returns the failure without its consequences. The caller stores the failure and later wraps it in
+    /// Returns the failure that caused this error. The caller stores the failure and later wraps it in
     /// [`Error::ReadOnly`].
     pub(crate) fn cause(&self) -> InstanceFailure {
         match self {
@@ -367,8 +367,8 @@ impl Error {
         self.jet().1
     }
 
-    /// Returns the number and the name of the corresponding ESE error, if ESE has one. Wrong requests and unusable
-    /// files have no number of their own in ESE.
+    /// Returns the number and the name of the corresponding ESE error. Returns `None` for usage errors, missing tables
+    /// and unusable files, for which ESE does not have specific numbers.
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         let is_mistake = matches!(self, Error::Usage(_) | Error::File { .. } | Error::NoTable { .. });
         (!is_mistake).then(|| self.jet())

@@ -1,4 +1,4 @@
-//! Mistakes of the caller, and what the engine does not support.
+//! Errors for mistakes by the caller, and for features that the engine does not support.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::record::{ColumnId, RecordError, ValueError};
 use ese_format::{Generation, LogPosition};
 
-/// Reason why a call of the interface cannot succeed.
+/// Reason why a call to the engine cannot succeed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
@@ -112,7 +112,7 @@ pub enum UsageError {
     #[error("a bulk load is a separate transaction")]
     LoadInTransaction,
 
-    // Definitions of tables.
+    // Table definitions.
     #[error("{0:?} is not a valid name; names must have between 1 and 64 ASCII characters without ! . [ ] `")]
     Name(String),
     #[error("{0:?} is specified more than once")]
@@ -222,7 +222,7 @@ impl UsageError {
     }
 }
 
-/// Lists the first left-out files.
+/// Lists the named files, followed by the number of omitted files that are not named.
 fn left_out(named: &[PathBuf], count: usize) -> String {
     let names: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
     match count.saturating_sub(named.len()) {

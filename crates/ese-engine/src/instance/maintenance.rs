@@ -23,7 +23,7 @@ impl Instance {
     /// already running.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
-        // This can fail only when stored progress is accessed, and this scan does not store any.
+        // Starting a scan can fail only when it accesses stored progress. This scan does not store any.
         let _ = self.begin_scan(
             database,
             ScanOptions { throttle: MaintenanceThrottle::pausing(pause), ..ScanOptions::default() },

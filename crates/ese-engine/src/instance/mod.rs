@@ -201,8 +201,8 @@ impl Instance {
     }
 
     /// Shuts down the instance, cleanly detaching all databases. All sessions must have ended; an open transaction is
-    /// an error. If the instance refuses changes, shutdown fails with [`crate::Error::ReadOnly`]. In that case, drop the
-    /// instance; its databases stay dirty, and the next open recovers them.
+    /// an error. If the instance refuses changes, shutdown fails with [`crate::Error::ReadOnly`]. In that case, drop
+    /// the instance; its databases stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {
@@ -274,7 +274,7 @@ impl Instance {
         self.background.repeat_less_when_idle("cleanup", Duration::from_millis(10), 512, move || {
             cleanup::step(&core, 512)
         });
-        // No thread holds a reference to the instance itself, because it must end when its owner drops it.
+        // No thread holds a reference to the instance itself. Otherwise, dropping the instance would not end it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));

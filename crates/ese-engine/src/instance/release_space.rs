@@ -16,8 +16,8 @@ impl Instance {
     ///
     /// Sessions continue to work. While the file is shortened, sessions wait if they need new pages.
     ///
-    /// Returns [`crate::Error::Usage`] while copies follow the log, [`crate::Error::Backup`] while a backup is running, and an
-    /// error if the instance refuses changes.
+    /// Returns [`crate::Error::Usage`] while copies follow the log, [`crate::Error::Backup`] while a backup is running,
+    /// and an error if the instance refuses changes.
     #[doc(alias = "JetResizeDatabase")]
     #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
     pub fn shrink(&self, database: &Arc<Database>) -> Result<ShrinkReport> {
@@ -47,8 +47,8 @@ impl Instance {
     ///
     /// Sessions continue to work. While holes are punched, sessions that need new pages wait.
     ///
-    /// Returns [`crate::Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`crate::Error::Backup`]
-    /// while a backup is running, and an error if the instance refuses changes.
+    /// Returns [`crate::Error::Usage`] if the file system cannot punch holes or if copies follow the log. Returns
+    /// [`crate::Error::Backup`] while a backup is running, and an error if the instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
         self.report_space(database, SpaceEvent::TrimStarted);
@@ -74,7 +74,7 @@ impl Instance {
         self.core.events.report(EventKind::Space { database: database.path().to_path_buf(), event });
     }
 
-    /// Runs `work` while no backup can begin and no scan reads the file.
+    /// Runs `work` with backups and scans of the file blocked.
     fn returning_space<T>(
         &self,
         database: &Arc<Database>,

@@ -27,7 +27,7 @@ pub(super) fn unix_ms(value: &Value) -> Option<i64> {
     }
 }
 
-/// Converts a number for a column. Numbers out of range become the largest number.
+/// Converts a number for a column. Numbers out of range are replaced by the largest possible number.
 pub(super) fn number_value(number: u64) -> Value {
     Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
 }

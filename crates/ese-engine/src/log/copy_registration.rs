@@ -157,7 +157,7 @@ impl CopyRegistration {
                 None => {
                     let Some(id) = id_of(&path, base) else { continue };
                     let stand_in = CopyRegistration::unreadable(id, stream, newest);
-                    // If this fails, the limit starts counting at the next call.
+                    // If this fails, the limit is counted from the next call.
                     let _ = stand_in.put(vfs, directory, base, "copy-unreadable");
                     stand_in
                 }
@@ -184,7 +184,7 @@ impl CopyRegistration {
 
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
-        // The text is truncated at the end of a full block, and must still be valid there.
+        // A text that is too long for the block is truncated. The result must still be valid.
         let brief =
             |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAIT_REASON_CHARS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));

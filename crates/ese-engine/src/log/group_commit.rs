@@ -1,5 +1,5 @@
-//! Group commit: the threads that wait for the writer, and the decision whether a commit waits so that others can
-//! share its write.
+//! Group commit. Tracks the threads that wait for the writer, and decides whether a commit waits for others to share
+//! its write.
 
 use std::time::Duration;
 

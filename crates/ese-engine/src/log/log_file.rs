@@ -16,8 +16,8 @@ use crate::{Error, Result};
 /// Number of zero bytes per write.
 const ZEROS_BYTES: usize = 256 << 10;
 
-/// Format version of a stream. If another engine began the stream, it keeps its version, because an older header
-/// after a newer one is invalid.
+/// Format version of a stream. A stream that another engine began keeps its version, because a header with an older
+/// version must not follow a newer one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::log) struct LogVersion {
     version: (u32, u32, u32, u32),
@@ -44,7 +44,7 @@ impl LogVersion {
     }
 }
 
-/// Which name the log file being written currently has.
+/// Current name of the log file that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameState {
     /// The name of a prepared file, because its generation has only just been entered.
@@ -154,8 +154,8 @@ pub(super) fn create_first(
     Ok((file, created))
 }
 
-/// Opens the newest log for appending after its tail. Makes exactly the content that was read durable, including the
-/// file names.
+/// Opens the newest log for appending after its tail. Makes the file names and the content durable, with exactly the
+/// content that was read.
 pub(super) fn reopen(options: &LogStreamOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let io_error = |e: std::io::Error| Error::io(&tail.path, &e);

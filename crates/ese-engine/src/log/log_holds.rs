@@ -1,5 +1,5 @@
-//! Holds on log generations that redo no longer needs, but that a running backup, or a copy that has not received
-//! them, still needs.
+//! Holds on log generations. Redo no longer needs the held generations, but a running backup still needs them, or a
+//! copy has not received them yet.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! writer.
 //!
 //! Segments are adjacent within blocks, and are written from there without being copied. If the writer takes a block
-//! before it is full, the rest of the block is not used, so no thread changes data that is being written.
+//! before it is full, the rest of the block stays unused. Therefore no thread changes data that is being written.
 //!
 //! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next
 //! generation follows the last record segment of a generation; all segments of a block belong to one generation;
@@ -18,8 +18,8 @@ use jetcell_vfs::IoBuffer;
 
 /// Minimum space in a segment that is used for a fragment. If less space is left, it is filled with padding.
 const MIN_FRAGMENT: usize = 32;
-/// Type of a record's first fragment. It has a type, the total length and its own length; other fragments have a type
-/// and their own length.
+/// Type of a record's first fragment. This fragment has a type, the record's total length and its own length. Other
+/// fragments have only a type and their own length.
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
@@ -159,8 +159,8 @@ impl SegmentBuffer {
         (start, padding)
     }
 
-    /// Closes the open segment with filler, which makes its content final, so that it is written only once. Returns
-    /// the number of filler bytes, which is 0 if the segment is empty.
+    /// Closes the open segment with filler. Its content is then final, and it is written only once. Returns the number
+    /// of filler bytes, which is 0 if the segment is empty.
     pub fn fill(&mut self) -> usize {
         let room = SEGMENT_BYTES - self.used;
         if self.used == RECORDS_AT {

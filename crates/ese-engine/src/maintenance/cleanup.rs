@@ -57,7 +57,7 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         }
         // Versions may also remain because a page cannot be read. In that case, waiting does not help.
         cleaned?;
-        // Determined only here, because the oldest snapshot is now known not to belong to this transaction.
+        // The oldest snapshot is determined only here. By now, it is known not to belong to this transaction.
         let oldest = core.transactions.oldest_snapshot();
         if core.ended.has_wait_timed_out(oldest) {
             return Err(core.versions.full_error());

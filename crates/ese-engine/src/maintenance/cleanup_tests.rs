@@ -1,4 +1,4 @@
-//! Tests of room in the version store, and of unreadable pages.
+//! Tests of cleanup when the version store is nearly full, and when pages cannot be read.
 
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
@@ -67,8 +67,8 @@ fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     instance.shutdown().unwrap();
 }
 
-/// This also holds after other transactions have waited in vain for the oldest one, because they leave enough room
-/// for it.
+/// Other transactions may not use the reserved space even after they have waited in vain for the oldest one. They leave
+/// enough room for it.
 #[test]
 fn only_the_oldest_transaction_may_use_the_reserved_space() {
     let (instance, tree) = with_room_for(64 << 10);

@@ -1,4 +1,4 @@
-//! Which threads run the background work of an instance.
+//! The threads that run an instance's background work.
 
 use jetcell_sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum BackgroundThreads {
 }
 
 impl BackgroundThreads {
-    /// Returns own threads if `threads` is true, and no threads otherwise.
+    /// Returns [`BackgroundThreads::Own`] if `threads` is true, and [`BackgroundThreads::None`] otherwise.
     pub fn own_if(threads: bool) -> BackgroundThreads {
         if threads { BackgroundThreads::Own } else { BackgroundThreads::None }
     }

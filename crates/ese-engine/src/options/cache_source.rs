@@ -1,4 +1,4 @@
-//! Where the pages of an instance are cached.
+//! Selects the cache that holds an instance's pages.
 
 use jetcell_sync::Arc;
 

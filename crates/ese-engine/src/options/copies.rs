@@ -1,4 +1,4 @@
-//! What an instance does for passive copies of its databases, and what it expects of them.
+//! Settings for passive copies of databases: log retention and page repair.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub struct CopyOptions {
     /// damage.
     ///
     /// After this time, the session gets the page's error (-1018). Until the page is repaired, other sessions get the
-    /// error immediately. Sessions do not wait without [threads](crate::BackgroundThreads), or if the last contact
-    /// with every copy is more than half a minute ago. If this is zero, sessions never wait. This is how ESE behaves:
-    /// it repairs a page while sessions that read it get errors.
+    /// error immediately. Sessions do not wait without [threads](crate::BackgroundThreads), or if no copy has made
+    /// contact within the last half minute. If this is zero, sessions never wait. This is how ESE behaves: it repairs a
+    /// page while sessions that read it get errors.
     pub page_repair_wait: Duration,
 }
 

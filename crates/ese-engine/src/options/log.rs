@@ -1,4 +1,4 @@
-//! Which files the log of an instance is in, and how many of them recovery needs.
+//! Settings for an instance's log files and its checkpoint.
 
 use std::path::PathBuf;
 

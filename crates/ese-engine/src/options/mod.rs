@@ -29,8 +29,8 @@ use crate::{Error, Result};
 
 /// Settings for an instance.
 ///
-/// The fields that belong together are in one structure each. Methods with the names of settings change the ones that
-/// most programs need, and can be chained:
+/// Related settings are grouped into structures. The settings that most programs need also have methods, which are
+/// named after the settings and can be chained:
 ///
 /// ```
 /// # use ese_engine::*;

@@ -1,4 +1,4 @@
-//! What recovery accepts, and where it finds databases.
+//! Settings for recovery: the logs and databases that it accepts, and the paths of the databases.
 
 use crate::storage::DatabasePaths;
 

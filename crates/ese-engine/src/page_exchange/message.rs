@@ -142,7 +142,7 @@ impl ExchangedPage {
     }
 }
 
-/// Messages from copies that were found in the log directory, each with its file. Unreadable messages are `None`.
+/// Messages from copies, as found in the log directory, each with its file. Unreadable messages are `None`.
 pub(super) struct CopyMessages {
     pub requests: Vec<(PathBuf, Option<PageRequests>)>,
     pub patches: Vec<(PathBuf, Option<ExchangedPage>)>,

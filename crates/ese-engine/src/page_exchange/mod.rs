@@ -1,4 +1,5 @@
-//! Repairs damaged pages with pages from other sides while sessions are running. ESE: page patching, auto-healing.
+//! Repairs damaged pages while sessions are running, using pages from copies or from the active side. ESE: page
+//! patching, auto-healing.
 //!
 //! ```text
 //!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page

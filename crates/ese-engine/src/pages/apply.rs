@@ -1,4 +1,4 @@
-//! How log records change the bytes of a page. For merge records, see the module [`merge`](super::merge).
+//! Applies log records to the bytes of a page. For merge records, see the module [`merge`](super::merge).
 //!
 //! Invariant: the same functions run when a change is made and when it is redone. Recovery therefore cannot differ
 //! from normal operation. Each function changes one page, takes everything else from the record, and does not set the
@@ -89,8 +89,8 @@ pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
     PageDelta::Cut { line: remaining_nodes(record), prefix: &record.new_prefix, next: record.new_page }
 }
 
-/// Returns the line of the split page whose key is the prefix of the new page. Returns `None` if the prefix is the
-/// key of the incoming node, or if there is no prefix.
+/// Returns the line on the split page of the node whose key becomes the prefix of the new page. Returns `None` if the
+/// prefix is the key of the incoming node, or if the new page has no prefix.
 fn new_prefix_node(record: &Split) -> Option<usize> {
     let line = usize::try_from(record.new_prefix_line).ok()?.checked_add(record.split_line.into())?;
     let operation_line = usize::from(record.operation_line);

@@ -63,7 +63,8 @@ pub(crate) struct AtomicGroup {
     committed: bool,
 }
 
-/// Runs `work` as one group and commits it. `privileged` groups may use the reserve logs of a full disk.
+/// Runs `work` as one group and commits it. If `privileged` is set, the group may use the reserve logs when the disk is
+/// full.
 pub(crate) fn run<T>(
     file: &Arc<DatabaseFile>,
     privileged: bool,

@@ -1,8 +1,8 @@
 //! Merges, logged as in ESE: a macro with one Merge2 record for each changed page on the path, from the top-most page
 //! to the merged leaf. The same functions perform a merge and redo it.
 //!
-//! Nodes flagged as deleted do not move, so a merge is allowed only if they are dead, which means that no snapshot
-//! can still see them.
+//! Nodes flagged as deleted do not move. A merge is therefore allowed only if these nodes are dead, which means that no
+//! snapshot can still see them.
 
 use std::ops::Range;
 

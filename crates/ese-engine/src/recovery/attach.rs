@@ -1,4 +1,4 @@
-//! Attaches databases during redo, and determines which databases redo changes, starting at which position.
+//! Attaches databases during redo. Determines which databases redo changes, and from which position on.
 //!
 //! Redo changes a database from its attach record on. There are two exceptions: the header may show that the database
 //! was later shut down cleanly, or has since been used with another log. In both cases, the file already has all
@@ -48,8 +48,8 @@ pub(super) struct Attacher {
     pub torn_pages: usize,
     /// First and last missing generation that may contain commits.
     pub lost: Option<(Generation, Generation)>,
-    /// Databases that are attached at this position in the log but were not found at their path, by log id. Redo
-    /// skips their records.
+    /// Databases that the log attaches at this position but that were not found at their path, by log id. Redo skips
+    /// their records.
     missing: BTreeMap<u8, Error>,
     /// Newest generation that each database needs. Until it has been replayed, the database's pages may be
     /// inconsistent.
@@ -76,8 +76,8 @@ impl Attacher {
             let log_id = entry.database.0;
             // When the list was made, the database's header named this log.
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
-            // The header may be older than the checkpoint, and redo does not repeat the operations that used these
-            // numbers.
+            // The header may be older than the checkpoint. Redo does not repeat the operations before the checkpoint,
+            // which used these numbers.
             if let Some(database) = self.core.file_in_log(log_id) {
                 database.advance_tree_id_to(entry.last_tree);
                 database.advance_time_to(entry.db_time);
@@ -221,7 +221,8 @@ impl Attacher {
         let vfs = &*self.options.vfs.clone();
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
-            // This file is not the database. In contrast, an unreadable file may be the database.
+            // With one of these errors, the file is not the database. An unreadable file, in contrast, may be the
+            // database.
             Err(error @ (Error::File { .. } | Error::Corrupt { .. } | Error::Attachment { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
@@ -279,7 +280,7 @@ impl Attacher {
         let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
-        // From now on, the file changes without its flush map being updated, so the header must no longer match the
+        // From now on, the file changes but its flush map is not updated. The header must therefore no longer match the
         // map.
         (header.flush_signature, header.flush_map_signature) = Default::default();
         let named = header.gen_max_required;

@@ -17,10 +17,10 @@ use crate::storage::check_format;
 use crate::{Error, Result};
 
 impl RecoverySet {
-    /// Like [`RecoverySet::find_nearby`], for databases that an instance will attach. Clean databases do not need logs:
-    /// if there are none, the set is without logs.
+    /// Finds a set like [`RecoverySet::find_nearby`], for databases that an instance will attach. Clean databases do
+    /// not need logs. If there are no logs, the set contains only the databases.
     ///
-    /// Returns an error if no database can be written, before anything is changed.
+    /// Returns an error if none of the databases can be written. Nothing has been changed by then.
     pub fn find_attachable(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let (found, databases) = logs_nearby(vfs, files)?;
         let clean = databases.iter().all(|database| database.header.state == DatabaseState::CleanShutdown);
@@ -38,15 +38,15 @@ impl RecoverySet {
         }
     }
 
-    /// Like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
+    /// Finds a set like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
     /// [directories](log_directories) where the logs of these databases usually are.
     pub fn find_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         RecoverySet::find(vfs, &logs_nearby(vfs, files)?.0)
     }
 }
 
-/// Returns the files with the logs near their databases, and the databases. If one of the files is a log, returns only
-/// the files.
+/// Returns the files together with the logs near their databases, and the databases among the files. If one of the
+/// files is a log, returns only the files.
 fn logs_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<DiscoveredDatabase>)> {
     let (mut all, mut databases) = (files.to_vec(), Vec::new());
     for path in files.iter().filter(|path| !is_unfinished(path)) {

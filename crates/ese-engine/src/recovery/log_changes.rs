@@ -67,7 +67,7 @@ impl LogChanges {
                 }
                 let ended = open.process(&record);
                 if stored.end > start {
-                    // Without this record, the whole macro or group would be undone.
+                    // The whole macro or group counts as changed here, because without this record it would be undone.
                     ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
@@ -97,8 +97,8 @@ impl LogChanges {
     }
 }
 
-/// Macros and groups that have begun but not ended, with their records. A page never has only some of their changes.
-/// Therefore a macro or group that ends after the start changes its pages there.
+/// Macros and groups that have begun but not ended, with their records. A page never has only some of their changes. If
+/// a macro or group ends after the start, all its changes therefore count as changes after the start.
 #[derive(Default)]
 struct OpenGroups {
     /// Open macros by session. Macros inside a group are not included, because they take effect only with the group.

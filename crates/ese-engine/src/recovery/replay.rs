@@ -24,7 +24,7 @@ pub(super) struct Replay {
     pub clean_end: Option<LogPosition>,
     /// Number of records replayed, by type.
     pub by_type: BTreeMap<&'static str, u64>,
-    /// Generation whose records are being replayed, and how many of them have been replayed so far.
+    /// Generation whose records are being replayed, and the number of its records replayed so far.
     generation: Option<(Generation, u64)>,
     events: EventReporter,
 }

@@ -82,7 +82,7 @@ impl Payloads {
         Some(payload)
     }
 
-    /// Returns whether the record's payload was dropped, so that the record must be reread.
+    /// Returns whether the record's payload was dropped. If so, the record must be reread.
     pub fn has_dropped_payload(&self, buffered: &BufferedRecord) -> bool {
         buffered.payload_hash.is_some() && !self.payloads.contains_key(&buffered.start)
     }

@@ -126,8 +126,10 @@ impl Replayer {
     /// Prepares to replay a stream, starting with the generation in the file `first`. The databases listed in that
     /// generation's header must be in their state at its beginning, or in a newer state.
     ///
-    /// `options` contains the directory of the checkpoint file ([`CheckpointOptions::directory`](crate::CheckpointOptions::directory)) and the paths
-    /// of the databases ([`RecoveryOptions::database_paths`](crate::RecoveryOptions::database_paths)). The page size is taken from the log.
+    /// `options` contains the directory of the checkpoint file
+    /// ([`CheckpointOptions::directory`](crate::CheckpointOptions::directory)) and the paths of the databases
+    /// ([`RecoveryOptions::database_paths`](crate::RecoveryOptions::database_paths)). The page size is taken from the
+    /// log.
     ///
     /// Returns an error if the file cannot be read or is not a log, or if another instance or replayer uses the
     /// directory. Nothing is changed.

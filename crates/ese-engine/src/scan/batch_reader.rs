@@ -24,7 +24,7 @@ pub(super) struct PageBatch {
 
 /// Source of batches.
 pub(super) enum BatchSource {
-    /// Reads the file directly, bypassing the cache. No page is known to be the newest version.
+    /// Reads the file directly, bypassing the cache. The pages may be stale.
     File(Arc<dyn File>),
     /// Reads through the cache, because the scan will change pages.
     Cache(Arc<DatabaseFile>),

@@ -88,7 +88,7 @@ pub(super) fn check_page(
     Ok(PageCheck { is_zero, in_doubt, flaw, flags })
 }
 
-/// Returns whether the page is all zeros and what is wrong with it, verified while no write is in progress.
+/// Returns whether the page is all zeros, and its damage, if any. Verifies the page while no write is in progress.
 fn recheck_page(
     host: &TaskHost<ScanProgress>,
     number: PageNumber,

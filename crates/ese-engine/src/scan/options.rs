@@ -1,4 +1,4 @@
-//! Settings of a scan: which pages it reads, and what it does with them.
+//! Settings for a scan: its pace, its schedule, and the work that it does on each page.
 
 use std::time::Duration;
 

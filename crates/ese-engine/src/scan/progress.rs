@@ -52,13 +52,13 @@ pub struct ScanProgress {
     pub bytes: u64,
     /// Number of pages read.
     pub pages: u64,
-    /// Number of these pages that are all zeros.
+    /// Number of pages read that are all zeros.
     pub uninitialized: u64,
     /// Number of pages that were reread because they seemed damaged in the first read.
     pub examined_again: u64,
     /// Number of bad pages, including pages with flipped bits. Each page is counted once per pass.
     pub bad: u64,
-    /// Number of these pages that have only flipped bits, which are corrected whenever the page is read.
+    /// Number of bad pages that have only flipped bits. The bits are corrected whenever the page is read.
     pub corrected: u64,
     /// Number of pages that were partly or completely overwritten.
     pub zeroed: u64,
@@ -72,7 +72,7 @@ pub struct ScanProgress {
     pub pass: PassReport,
     /// Error from the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Damage to each page, for the first 1,000 bad pages.
+    /// Damage found on the first 1,000 bad pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }
 

@@ -10,9 +10,9 @@
 //! before-images that are not logged yet. ESE skips two more kinds of pages:
 //! - Internal pages. This engine does not skip them, because the root of a tree that has grown still contains
 //!   remnants of the records that it had as a leaf.
-//! - Pages that changed after the oldest transaction began. This engine does not need to skip them: the state that a
-//!   snapshot sees is in the version store, and the node that the snapshot needs stays on the page, because a deleted
-//!   node is overwritten only while no transaction runs.
+//! - Pages that changed after the oldest transaction began. This engine does not need to skip them. The state that a
+//!   snapshot sees is in the version store. The node that the snapshot needs stays on the page, because a deleted node
+//!   is overwritten only while no transaction runs.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, Scrub};
 use ese_format::page::{NodeFlags, Page, PageFlags};

@@ -126,7 +126,7 @@ pub struct BulkLoadProgress {
 /// ```
 pub struct BulkLoad<'s> {
     schema: TableSchema,
-    /// This field is dropped before the transaction is rolled back, because its writes can be in flight until then.
+    /// Dropped before the transaction is rolled back, because the load's writes can be in flight until then.
     load: TableLoad,
     out_of_order: OutOfOrderRows,
     db: Arc<Database>,

@@ -108,10 +108,10 @@ impl Session {
 
     /// Undoes all changes since the innermost `begin`.
     ///
-    /// After an error, the level is still open and partly undone, and changes and commits are refused. The rollback
-    /// may be repeated, for example once a page can be read again. If the session is dropped in this state, it
-    /// repeats the rollback once. If that fails too, the instance refuses further changes ([`crate::Error::ReadOnly`]), but
-    /// reads still work. The next [`Instance::open`](crate::Instance::open) then rolls the transaction back.
+    /// After an error, the level is still open and partly undone, and changes and commits are refused. The rollback may
+    /// be repeated, for example once a page can be read again. If the session is dropped in this state, it repeats the
+    /// rollback once. If that fails too, the instance refuses further changes ([`crate::Error::ReadOnly`]), but reads
+    /// still work. The next [`Instance::open`](crate::Instance::open) then rolls the transaction back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();

@@ -29,7 +29,7 @@ pub struct Table {
     row: Vec<u8>,
     /// Session state in which `row` was read.
     row_as_of: Option<u64>,
-    /// Exclusive end of the range: this key and all greater keys are outside it.
+    /// Exclusive upper bound of the range.
     end: Option<Vec<u8>>,
 }
 
@@ -99,8 +99,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves to a record, given values for the first columns of the current index. Returns `false` if no such record
-    /// exists; then there is no current record.
+    /// Moves to a record, given values for the first columns of the current index. If no such record exists, returns
+    /// `false` and leaves the table without a current record.
     pub fn seek(&mut self, s: &mut Session, key: &[Value], how: SeekRelation) -> Result<bool> {
         let key = self.key(key)?;
         self.end = None;
@@ -157,7 +157,8 @@ impl Table {
         self.go(s, TreeCursor::last)
     }
 
-    /// Moves to the next record in the range. Returns `false` if there is none; then there is no current record.
+    /// Moves to the next record in the range. If none is left, returns `false` and leaves the table without a current
+    /// record.
     pub fn next(&mut self, s: &mut Session) -> Result<bool> {
         self.go(s, TreeCursor::next)
     }
@@ -167,7 +168,7 @@ impl Table {
         self.go(s, TreeCursor::previous)
     }
 
-    /// Limits [`Table::next`] to records up to and including this key, or, if not `inclusive`, to records before it.
+    /// Limits [`Table::next`] to records before this key. If `inclusive` is set, records with this key are included.
     /// Seeks and other jumps remove the limit.
     pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
         let key = self.key(upper)?;

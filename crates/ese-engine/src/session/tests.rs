@@ -17,7 +17,7 @@ use crate::{BackgroundThreads, DatabaseOptions, Error, Instance, InstanceOptions
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
-/// Number of records. They take up many times what the cache can hold.
+/// Number of records. Together, they are many times larger than the cache.
 pub(crate) const RECORDS: u32 = 2000;
 
 /// A tree whose keys are record numbers, on a simulated disk whose pages can be damaged.

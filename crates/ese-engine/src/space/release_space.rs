@@ -16,8 +16,8 @@ use crate::pages::{AtomicGroup, GroupAbort, GroupResult, group};
 use crate::storage::ReleasedRanges;
 use crate::{Corruption, InternalError, Result};
 
-/// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Windows file systems use
-/// holes of this size.
+/// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Holes in Windows file systems
+/// have this size.
 const MIN_BYTES: usize = 64 << 10;
 /// Maximum number of holes per batch of log records. The header is written after each batch.
 const HOLES_PER_BATCH: usize = 256;
@@ -171,8 +171,8 @@ impl SpaceLock<'_> {
         Ok(last)
     }
 
-    /// Turns the root's large available extents into holes, except for those that already are holes. Returns the
-    /// number of new holes and their total number of pages.
+    /// Turns the root's large available extents into holes, unless they already are holes. Returns the number of new
+    /// holes and their total number of pages.
     pub fn trim(&self) -> Result<(u64, u64)> {
         let system = self.trees(ROOT)?;
         let (file, least) = (self.file, self.min_pages());

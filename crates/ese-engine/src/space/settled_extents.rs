@@ -41,8 +41,8 @@ impl SpaceLock<'_> {
     /// Returns pages that were added by [`SpaceLock::add_settled_extent`] but not written.
     ///
     /// The first `kept` pages become available to the tree. The remaining pages go to the root of the database, where
-    /// the next extent can use them. If the owned extents would have to be split for that, they become available to
-    /// the tree, too.
+    /// the next extent can use them. If the owned extents cannot be adjusted for this without an additional page, the
+    /// remaining pages become available to the tree, too.
     pub fn return_settled(&self, root: PageNumber, extent: Extent, kept: u32) -> Result<()> {
         let (owners, system) = self.owners(root)?;
         let kept = Extent::starting_at(extent.first(), kept.min(extent.count));

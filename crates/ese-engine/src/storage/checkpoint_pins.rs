@@ -29,10 +29,10 @@ impl CheckpointPins {
         self.pin_again(CheckpointPin { position, shard: self.pinned.own_shard() })
     }
 
-    /// Adds another pin at the same position. The first pin must still exist.
+    /// Adds another pin at the position of `pin`, which must still exist.
     pub fn pin_again(&self, pin: CheckpointPin) -> CheckpointPin {
-        // Both pins are in the same shard, so a search for the oldest pin always finds at least one of them, even
-        // while one replaces the other.
+        // Both pins are in the same shard. A search for the oldest pin therefore always finds at least one of them,
+        // even while one replaces the other.
         *self.pinned.shard(pin.shard).lock().entry(pin.position).or_default() += 1;
         pin
     }

@@ -78,7 +78,7 @@ pub struct DatabaseFile {
     waypoint_latency: AtomicU32,
     /// Serialises changes to space trees. Acquired after the structure lock of a tree.
     pub(crate) space: Mutex<()>,
-    /// Available pages that must not be written bypassing the cache.
+    /// Available pages that may be written only through the cache.
     pub(crate) unsettled: UnsettledPages,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
@@ -89,7 +89,7 @@ pub struct DatabaseFile {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// An open and locked database file whose header was read, from which [`DatabaseFile::open`] creates a [`DatabaseFile`].
+/// A database file that is open and locked, with its header. [`DatabaseFile::open`] creates a [`DatabaseFile`] from it.
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
     pub logged_path: String,

@@ -29,8 +29,8 @@ impl DatabasePaths {
         self.renamed.push((logged.trim_end_matches(['\\', '/']).to_string(), path.into()));
     }
 
-    /// Adds a directory to search for databases, by the file names in the log and by their signatures. New databases are created in the first
-    /// such directory. If at least one directory is added, the paths in the log are not used.
+    /// Adds a directory to search for databases, by the file names in the log and by their signatures. New databases
+    /// are created in the first such directory. If at least one directory is added, the paths in the log are not used.
     pub fn search(&mut self, directory: impl Into<PathBuf>) {
         self.directories.push(directory.into());
     }

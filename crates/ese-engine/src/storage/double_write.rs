@@ -64,7 +64,7 @@ pub(crate) struct DoubleWrite {
 
 struct State {
     next: u64,
-    /// Whether a batch, or its pages in place, are being written.
+    /// Whether a batch is being written, or its pages are being written in place.
     busy: bool,
     /// First failure of a write or sync.
     failed: Option<InstanceFailure>,

@@ -1,4 +1,4 @@
-//! Tests of restoring torn pages from a side file, and of failures of the side file.
+//! Tests the restoration of torn pages from a side file, and failures of the side file.
 
 use super::*;
 use ese_format::checksum::seal_page;

@@ -63,9 +63,8 @@ const SECTOR_BYTES: usize = 512;
 /// Returns true if no header has ever been written completely: the shadow or the first sector consists of zeros. May
 /// be called only if no copy is valid.
 ///
-/// A crash during the creation of a database leaves such a file, but a database whose header has been overwritten
-/// looks the same, so only its owner can decide to delete it. The shadow of a complete database never consists of
-/// zeros.
+/// A crash during the creation of a database leaves such a file. A database whose header has been overwritten looks the
+/// same, so only its owner can decide to delete it. The shadow of a complete database never consists of zeros.
 fn lacks_header(start: &[u8]) -> bool {
     let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     match DatabaseHeader::stored_page_size(start) {

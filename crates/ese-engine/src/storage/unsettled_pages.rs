@@ -1,9 +1,9 @@
-//! Tracks pages that must not be written bypassing the cache yet.
+//! Tracks pages that may be written only through the cache for now.
 //!
-//! A page that has been in use since the database was attached can still have a frame in the cache or an image in the
-//! side file for torn-page protection, and the log can still contain records that redo would apply to it. All other
-//! available pages are settled: only their owner will read or write them, so they may be written without a log
-//! record.
+//! A page may have been in use since the database was attached. It can then still have a frame in the cache, or an
+//! image in the side file for torn-page protection. The log can also still contain records that redo would apply to it.
+//! All other available pages are settled: only their owner will read or write them, so they may be written without a
+//! log record.
 
 use std::collections::BTreeMap;
 

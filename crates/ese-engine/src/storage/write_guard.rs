@@ -32,7 +32,7 @@ impl HeaderGenerations {
         }
     }
 
-    /// Updates the mark. The header must be on disk.
+    /// Updates the generations from a header that is already on disk.
     pub fn set(&self, header: &DatabaseHeader) {
         let (required, committed) = HeaderGenerations::newest_named(header);
         self.committed.store(committed, Ordering::Release);

@@ -85,7 +85,7 @@ pub(crate) fn create_index(
         schema.indexes.push(index);
         TableState::new(system, schema)
     })?;
-    // This must come after the statement, because if its commit fails, the index does not exist.
+    // This must come after the statement. If the statement's commit fails, the index does not exist.
     let id = changed.schema.tree;
     tables.changed(id, Arc::new(changed));
     Ok(id)

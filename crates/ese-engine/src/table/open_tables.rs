@@ -74,8 +74,8 @@ impl OpenTables {
             Ok(None) => {
                 self.enter(id, make(&ReadView { own: view.own.clone(), ..ReadView::latest() })?, view)
             }
-            // A change whose rollback failed blocks the table forever. However, nothing can be changed any more in
-            // that case, so the session safely gets a private state.
+            // A change whose rollback failed blocks the table forever. In that case, however, nothing can be changed
+            // any more, so a private state is safe for the session.
             Err(_) if services.check_writable().is_err() => make(view),
             Err(error) => Err(error),
         }
@@ -105,7 +105,7 @@ impl OpenTables {
     pub fn begin_change(&self, id: TreeId, transaction: &Arc<Transaction>) -> Result<()> {
         let mut tables = self.tables.lock();
         let Some(entry) = tables.get_mut(&id) else { return Ok(()) };
-        // One reference belongs to the entry, the other to the caller.
+        // One reference belongs to the entry, and one to the caller.
         if Arc::strong_count(&entry.state) > 2 {
             return Err(UsageError::TableOpen(entry.state.schema.name.clone()).into());
         }

@@ -1,5 +1,5 @@
-//! Builds records, and decides which long values are separated from them: those that are longer than the table's limit,
-//! and then the longest, until the record fits.
+//! Builds records, and decides which long values are separated from them. First, values that are longer than the
+//! table's limit are separated, and then the longest values until the record fits.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ pub(super) fn build_whole<'v>(
 }
 
 /// Replaces the contents of `bytes` with a record of these values. Values that are long or do not fit into the record
-/// are stored in the long-value tree by calling `store`, to which `with` is also passed.
+/// are passed to `store`, together with `with`, and are stored in the long-value tree.
 pub(super) fn build<'v, S>(
     with: &mut S,
     state: &TableState,

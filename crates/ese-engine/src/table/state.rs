@@ -155,8 +155,8 @@ impl TableState {
 
     /// Decodes a raw value that the program chose for the auto-increment column.
     ///
-    /// Must be called before a record gets the value, because this call determines the highest value in use, which is
-    /// possible only while all records are committed.
+    /// Must be called before a record gets the value. This call determines the highest value in use, which is possible
+    /// only while all records are committed.
     pub fn chosen_increment(&self, column: &Column, raw: &[u8]) -> Result<i64> {
         let mut last = self.last_increment.lock();
         if last.is_none() {
@@ -171,9 +171,8 @@ impl TableState {
         *last = last.max(Some(value));
     }
 
-    /// Finds the highest value of the column, using an index that starts with the column if there is one, or scanning
-    /// all records otherwise. Must be called before any session uses the table, because all records must be
-    /// committed.
+    /// Finds the highest value of the column. Uses an index that starts with the column if there is one, and scans all
+    /// records otherwise. Must be called before any session uses the table, because all records must be committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
         if let Some(index) = self.schema.indexes.iter().find(starts) {

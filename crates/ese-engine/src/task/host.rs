@@ -1,4 +1,4 @@
-//! The database that a maintenance task works on, and what the task's owner sees and requests.
+//! The database that a maintenance task works on, the task's progress, and the request to stop.
 
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! What a maintenance task needs from its passes: their steps, state, and limits.
+//! Interface between a maintenance task and its passes: their steps, state, and limits.
 
 use std::time::Duration;
 
@@ -30,16 +30,15 @@ pub(crate) trait MaintenancePass: Send {
     fn step(&mut self) -> Result<PassStep>;
     /// Stores the state of the pass in progress.
     fn save(&mut self) -> Result<()>;
-    /// Stores that the pass is complete, and shows this in the progress. Afterwards no pass is in progress, unless
-    /// this fails.
+    /// Stores and shows that the pass is complete. Afterwards no pass is in progress, unless this fails.
     fn end(&mut self) -> Result<()>;
 
-    /// Shows the report on the pass in the progress.
+    /// Updates the progress with the report on the pass.
     fn show(&self, progress: &mut Self::Progress);
     /// Returns the event to report, if any.
     fn event(&self, event: TaskEvent<'_>) -> Option<EventKind>;
-    /// Releases memory before a pause of this length. `None`: the task waits, and data that was read ahead may be out
-    /// of date afterwards.
+    /// Releases memory before a pause of this length. `None` means that the task waits, and that data that was read
+    /// ahead may be out of date afterwards.
     fn release_memory(&mut self, _pause: Option<Duration>) {}
 }
 

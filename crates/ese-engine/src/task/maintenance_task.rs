@@ -243,12 +243,12 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
 
     /// Ends work in a window.
     fn suspend(&self, task: &mut RunningTask<P>) {
-        // A task that waits for its first step may have the turn as well.
+        // A task that waits for its first step may also hold the turn.
         self.release_turn(task);
         if std::mem::replace(&mut task.suspended, true) || !task.pass.is_in_pass() {
             return;
         }
-        // If this fails, the pass resumes from the state stored before.
+        // If this fails, the pass resumes from the state that was stored last.
         let _ = self.save(task);
         self.report(task, TaskEvent::Interrupted);
     }

@@ -60,7 +60,7 @@ impl MaintenancePacer {
         MaintenancePacer { backed_off: Duration::ZERO, faults }
     }
 
-    /// Returns the pause after a step that took `took` to read `bytes` bytes.
+    /// Returns the pause after a step that read `bytes` bytes in the time `took`.
     pub fn pause(
         &mut self,
         throttle: &MaintenanceThrottle,
@@ -104,7 +104,7 @@ pub(crate) struct CleanPageWait {
     reported: bool,
 }
 
-/// A pause, or the end of a pause, of a task that waits for clean pages. Both are reported as events.
+/// The start or end of a pause during which a task waits for clean pages. Both are reported as events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CleanPageWaitEvent {
     /// The task is paused.
@@ -182,7 +182,7 @@ mod tests {
             read_latency_target: Some(ms(20)),
         };
         let mut pace = MaintenancePacer::new((0, 0));
-        // 256 KiB at 1 MiB/s take a quarter of a second. The read itself took part of this time.
+        // Reading 256 KiB at 1 MiB/s takes a quarter of a second. The read itself took part of this time.
         assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
         let throttle = MaintenanceThrottle { bytes_per_second: None, ..throttle };
         let mut faults = (10, 50_000);

@@ -121,7 +121,7 @@ impl FromStr for MaintenanceWindow {
     }
 }
 
-/// Parses a time such as `01:30`. Returns minutes.
+/// Parses a time such as `01:30`, and returns it in minutes.
 fn minutes_of(text: &str) -> Option<u64> {
     let (hours, minutes) = text.split_once(':')?;
     let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -130,7 +130,7 @@ fn minutes_of(text: &str) -> Option<u64> {
     (minutes < 60).then_some(hours * 60 + minutes)
 }
 
-/// Parses an offset from UTC such as `-05:30`. Returns minutes.
+/// Parses an offset from UTC such as `-05:30`, and returns it in minutes.
 fn offset_of(text: &str) -> Option<i32> {
     let (ahead, time) = match text.split_at_checked(1)? {
         ("+", time) => (1, time),

@@ -1,8 +1,8 @@
 //! The transaction of one session: its levels, its changes, and the records it has logged so far.
 //!
-//! Invariants: Begin records are logged with the first change, so a read-only transaction logs nothing. From before
-//! the Begin record is logged until the commit record is durable and the transaction's deletions are cleaned up, the
-//! checkpoint stays at or before the Begin record.
+//! Invariants: Begin records are logged with the first change, so a read-only transaction logs nothing. Starting before
+//! the Begin record is logged, the checkpoint is held at or before that record. The hold ends once the commit record is
+//! durable and the transaction's deletions are cleaned up.
 
 use jetcell_sync::Arc;
 
@@ -173,8 +173,8 @@ impl ActiveTransaction {
 
     /// Undoes all changes since the innermost `begin`.
     ///
-    /// After an error (the log failed, or a page cannot be read), the level still exists and is partly undone, and
-    /// only another rollback is possible. If the transaction is dropped in this state, the instance refuses further
+    /// After an error (the log failed, or a page cannot be read), the level still exists and is partly undone. Only
+    /// another rollback is possible then. If the transaction is dropped in this state, the instance refuses further
     /// changes, and recovery completes the rollback.
     pub fn rollback(&mut self) -> Result<()> {
         while self.context.running.as_ref().is_some_and(|running| running.failed_statements > 0) {

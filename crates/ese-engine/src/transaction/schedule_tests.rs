@@ -1,4 +1,4 @@
-//! Snapshots and checkpoint pins under many thread schedules.
+//! Tests snapshots and checkpoint pins under many thread schedules.
 
 use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -62,7 +62,7 @@ impl Transaction {
         self.outcome.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the position up to which the log must be durable for the commit to survive a crash, or the smallest
+    /// Returns the position up to which the log must be durable for the commit to survive a crash. Returns the smallest
     /// position if the transaction has not committed.
     pub fn commit_end(&self) -> LogPosition {
         match self.committed() {
@@ -115,8 +115,8 @@ struct SnapshotShard {
 
 /// Table of all running transactions in an instance.
 ///
-/// Invariant: a commit gets its number, gets its log position and takes effect in one atomic step. Therefore commit
-/// order equals log order, a prefix of the log contains a prefix of the commits, and a snapshot sees each commit
+/// Invariant: a commit gets its number and its log position, and takes effect, in one atomic step. Therefore commit
+/// order equals log order, and a prefix of the log contains a prefix of the commits. A snapshot sees each commit
 /// completely or not at all.
 #[derive(Debug, Default)]
 pub struct TransactionTable {

@@ -1,8 +1,8 @@
 //! The version store, which maps each changed node to the chain of its versions, newest last.
 //!
-//! Invariants: a chain is changed only under the write latch of the node's page, so a reader that holds the page
-//! latch sees a node and a chain that match. The size of the store never exceeds the limit. A version is removed from
-//! its chain when its change is undone, or when no snapshot needs the earlier state.
+//! Invariants: a chain is changed only under the write latch of the node's page. A reader that holds the page latch
+//! therefore sees a node and a chain that match. The size of the store never exceeds the limit. A version is removed
+//! from its chain when its change is undone, or when no snapshot needs the earlier state.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -250,8 +250,8 @@ impl VersionStore {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// Visits each node with a bookmark from `first` to `last` whose data a running transaction has replaced, and
-    /// returns the length of the longest data that undo can restore.
+    /// Returns the nodes with bookmarks from `first` to `last` whose data a running transaction has replaced. Each node
+    /// is given as one of its versions, with the length of the longest data that undo can restore.
     pub fn undo_lengths(
         &self,
         tree: (AttachedFileId, PageNumber),

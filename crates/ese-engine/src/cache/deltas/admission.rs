@@ -76,8 +76,8 @@ impl AdmissionBudget {
 
     /// Estimates how many of `pages` will be evicted before the budget is empty.
     ///
-    /// The estimate falls gradually, so that the cleaner does not have to write all pages at once when the budget
-    /// runs out.
+    /// The estimate falls gradually. When the budget runs out, the cleaner therefore does not have to write all pages
+    /// at once.
     pub fn estimate_admitted(&self, pages: usize) -> usize {
         if self.is_recovering() {
             return pages;

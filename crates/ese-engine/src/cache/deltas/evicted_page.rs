@@ -2,7 +2,7 @@
 
 use ese_format::LogPosition;
 
-/// A dirty page without a frame: the changes that are not yet on disk.
+/// A dirty page that has no frame, with its changes that are not yet on disk.
 pub(in crate::cache) struct EvictedDirtyPage {
     /// Log position of the first change.
     pub first: LogPosition,

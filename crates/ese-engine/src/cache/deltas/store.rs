@@ -102,9 +102,8 @@ impl DeltaStore {
         }
     }
 
-    /// Returns the maximum size in bytes of a page's deltas for it to be evicted with them, or 0 if no deltas are
-    /// retained. The maximum decreases as the store fills up, because writing a page with many changes frees more
-    /// memory.
+    /// Returns the maximum number of delta bytes with which a page may be evicted, or 0 if no deltas are retained. The
+    /// maximum decreases as the store fills up, because writing a page with many changes frees more memory.
     pub fn max_delta_bytes(&self) -> usize {
         let most = self.page_bytes / MAX_SHARE_OF_PAGE;
         let limit = self.current_frame_limit() * self.page_bytes;
@@ -121,8 +120,8 @@ impl DeltaStore {
         self.admits() && delta_bytes <= self.max_delta_bytes()
     }
 
-    /// Decides on one eviction of a page whose deltas are small enough. If the budget is empty, some evictions are
-    /// admitted as probes.
+    /// Returns true if a page whose deltas are small enough may be evicted with them. If the budget is empty, some
+    /// evictions are admitted as probes.
     pub fn admits_eviction(&self) -> bool {
         self.is_enabled() && self.budget.admits_or_probes()
     }

@@ -150,8 +150,8 @@ impl WriteLatch {
         self.page.frame.state() == FrameState::Fresh
     }
 
-    /// Marks the page as different from the page on disk since `first`. This position must not be after the first
-    /// record that describes the change. The call succeeds even after the cache has failed; see
+    /// Marks the page as different from the page on disk since log position `first`. This position must not be after
+    /// the first record that describes the change. The call succeeds even after the cache has failed; see
     /// [`Cache::check_writable`](crate::cache::Cache::check_writable).
     #[doc(alias = "OB0")]
     pub fn mark_dirty(&mut self, first: LogPosition) {
@@ -226,8 +226,7 @@ impl WriteLatch {
         self.body.undo.iter().chain(being_logged.iter()).cloned().collect()
     }
 
-    /// Removes the deferred undo from the page, so that it can be logged, or moved to another page together with its
-    /// node.
+    /// Removes the deferred undo from the page. The caller logs it, or moves it to another page together with its node.
     pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
         self.page.frame.has_undo.store(false, Ordering::Release);
         std::mem::take(&mut self.body.undo)

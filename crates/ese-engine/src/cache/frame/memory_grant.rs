@@ -1,5 +1,4 @@
-//! Memory that the cache temporarily grants to another user. That user is recovery, which needs few pages but a large
-//! amount of log.
+//! Memory that the cache temporarily lends to recovery. Recovery needs few pages, but a lot of memory for the log.
 
 use jetcell_sync::{Arc, Mutex};
 
@@ -14,7 +13,8 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// Grants at most `bytes` of memory in frames that have never been used. Together, all grants use at most `most` frames.
+    /// Grants at most `bytes` of memory in frames that have never been used. Together, all grants use at most `most`
+    /// frames.
     pub(in crate::cache) fn new(
         shared: &Arc<CacheInner>,
         pool: &FramePool,

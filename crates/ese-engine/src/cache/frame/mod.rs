@@ -76,7 +76,7 @@ pub(super) struct Frame {
     /// Deferred undo that a writer removed from the page to log it. If logging fails, the undo stays here. Accessed
     /// only by the thread with the write claim.
     pub undo_being_logged: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
-    /// Flush type on disk, or 0 if it is the same as in the bytes.
+    /// Flush type of the page on disk, or 0 if the bytes in memory contain the same flush type.
     pub flush_type: AtomicU8,
     key: AtomicU64,
     pins: PinCount,

@@ -44,7 +44,7 @@ pub(super) struct Modification {
     deltas_pending: bool,
     #[cfg(debug_assertions)]
     digest: Option<u64>,
-    /// Number of changes. A page does not become clean when the write of an older generation completes.
+    /// Number of changes so far. When the write of an older generation completes, the page does not become clean.
     generation: u64,
     first: LogPosition,
     last: LogPosition,
@@ -55,7 +55,7 @@ pub(super) struct Modification {
     /// Whether a copy is retained until it may be written. While it is retained, no other copy is made, and no writer
     /// has claimed the page.
     retained: bool,
-    /// Log position of the first change after that copy.
+    /// Log position of the first change after the copy was made.
     changed_again_at: Option<LogPosition>,
 }
 

@@ -1,4 +1,4 @@
-//! All frames of the cache, and how many of them have ever been used.
+//! All frames of the cache, and the number of frames that have ever been used.
 
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use jetcell_sync::{Arc, OnceLock};
@@ -6,7 +6,7 @@ use jetcell_sync::{Arc, OnceLock};
 use super::Frame;
 use crate::cache::shared::CacheInner;
 
-/// The frames of a cache. A frame exists from its first use on.
+/// The frames of a cache. A frame is created when it is first used.
 pub(in crate::cache) struct FramePool {
     shared: Arc<CacheInner>,
     frames: Box<[OnceLock<Arc<Frame>>]>,
@@ -31,7 +31,7 @@ impl FramePool {
         self.used.load(Ordering::Acquire).min(self.frames.len())
     }
 
-    /// Returns a frame that has ever been used.
+    /// Returns the frame with this index, or `None` if it has never been used.
     pub fn get(&self, index: usize) -> Option<&Arc<Frame>> {
         self.frames[index].get()
     }

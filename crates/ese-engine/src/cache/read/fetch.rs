@@ -41,7 +41,7 @@ enum FetchMode {
     Tentative,
 }
 
-/// Reads pages into frames, and past them.
+/// Reads pages into frames, or into buffers that bypass the frames.
 pub struct PageReader {
     pub(in crate::cache) shared: Arc<CacheInner>,
     pub(in crate::cache) limits: CacheLimits,
@@ -85,7 +85,7 @@ impl PageReader {
         (counters.faults.get(), counters.fault_us.get())
     }
 
-    /// Pins the frame of the page, in any state. A page without a frame gets an empty one, which will be evicted
+    /// Pins the page's frame, whatever its state. If the page has no frame, it gets an empty one, which will be evicted
     /// next.
     pub(super) fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
@@ -131,14 +131,14 @@ impl PageReader {
         fetched
     }
 
-    /// Fetches a page that the caller may be able to rebuild. Unlike [`PageReader::fetch`], it does not report an invalid
-    /// page as an event.
+    /// Fetches a page that the caller may be able to rebuild. Unlike [`PageReader::fetch`], it does not report an
+    /// invalid page as an event.
     pub(crate) fn fetch_tentatively(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
-    /// Fetches a page for a scan. Unlike with [`PageReader::fetch`], the page does not count as used and will be evicted
-    /// next.
+    /// Fetches a page for a scan. Unlike with [`PageReader::fetch`], the page does not count as used and will be
+    /// evicted next.
     #[doc(alias = "supercold")]
     pub fn fetch_cold(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Cold)
@@ -162,7 +162,7 @@ impl PageReader {
         matches!(state, Some(FrameState::Ready | FrameState::Fresh))
     }
 
-    /// Pins a page if this needs no I/O and no waiting. May be called with latches held.
+    /// Pins a page if this is possible without I/O and without waiting. May be called with latches held.
     pub fn resident(&self, key: PageKey) -> Option<PinnedPage> {
         let page = self.page_table().pin(key)?;
         let frame = page.frame();
@@ -184,12 +184,12 @@ impl PageReader {
 
     /// Pins a page without reading it. The caller formats the page under the write latch and marks it dirty.
     ///
-    /// A page that was not in memory has a header of zeros, followed by arbitrary bytes. The bytes of a page in
-    /// memory do not change. The call may evict other pages, and may therefore wait for them to be written.
+    /// A page that was not in memory has a header of zeros, followed by arbitrary bytes. A page that was already in
+    /// memory keeps its bytes. The call may evict other pages, and may therefore wait for them to be written.
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] after the cache has failed.
+    /// Returns [`Error::ReadOnly`] after the cache has failed.
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.shared.check()?;
@@ -377,7 +377,7 @@ impl PageReader {
     /// Verifies a page that was read ahead. Returns false if it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        // An invalid page is not reported here: it is read again and reported at that point.
+        // An invalid page is not reported here. It is read again, and reported then.
         let attached = self.shared.find_file(frame.key().file);
         let verified =
             attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());

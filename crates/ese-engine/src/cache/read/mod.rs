@@ -1,4 +1,4 @@
-//! How a page gets from disk into a frame, or past the frames to a reader.
+//! Reads pages from disk into frames, or past the frames to a reader.
 
 pub(super) mod fetch;
 mod install_image;

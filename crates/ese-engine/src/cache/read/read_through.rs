@@ -11,9 +11,7 @@ use crate::cache::{PageKey, PinnedPage};
 
 /// Result of reading adjacent pages: the outcome, the bytes, and a pin for each page that this read brought into the
 /// cache.
-///
-/// For a page with a pin, the bytes were its newest state at the time of the read. The pin keeps the page in the
-/// cache.
+/// If a page has a pin, its bytes were the newest state at the time of the read. The pin keeps the page in the cache.
 pub(crate) type PageReadResult = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
 
 /// Divisor of the number of frames. The result is the maximum number of pages per read.
@@ -22,8 +20,9 @@ const PART: usize = 8;
 impl PageReader {
     /// Starts reading adjacent pages into `buffer`, and returns without waiting.
     ///
-    /// Pages up to `last` that have no frame get one if a frame is available. For these pages, [`PageReader::fetch_cold`]
-    /// needs no further read. For the other pages, the cache may hold a newer state than the bytes that were read.
+    /// Pages up to `last` that have no frame get one if a frame is available. For these pages,
+    /// [`PageReader::fetch_cold`] needs no further read. For the other pages, the cache may hold a newer state than the
+    /// bytes that were read.
     pub(crate) fn read_through(
         &self,
         first: PageKey,

@@ -1,7 +1,7 @@
 //! Reads that bypass the cache. They detect or exclude concurrent writes of the pages.
 //!
-//! A scan that finds a bad page assigns a frame to the page and claims it, to exclude writers until the page has been
-//! read again.
+//! A scan that finds a bad page assigns a frame to the page and claims it. The claim excludes writers until the page
+//! has been read again.
 //!
 //! A read concurrent with a write of the same page can return a torn page. ESE's checksum is linear and does not
 //! detect every tear. Therefore a page that was written during the read is read again while its write claim is held.
@@ -37,7 +37,7 @@ pub enum OnDiskVerification {
     Busy,
     /// The page could not be read from disk.
     Unreadable(io::Error),
-    /// The page was read and has this integrity.
+    /// The page was read, and its verification had this result.
     Verified(PageIntegrity),
 }
 

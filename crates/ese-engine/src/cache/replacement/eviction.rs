@@ -26,8 +26,8 @@ const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;
 
-/// Eviction rank of a page. The page with the lowest rank is evicted first. Being in use by a current operation
-/// outweighs all earlier uses.
+/// Eviction rank of a page. The page with the lowest rank is evicted first. A page that a current operation is using
+/// ranks above all pages that are not in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::cache) struct EvictionRank {
     in_use: bool,
@@ -36,7 +36,7 @@ pub(in crate::cache) struct EvictionRank {
 }
 
 impl EvictionRank {
-    /// Returns the rank of a page whose second-to-last use was `interval` later.
+    /// Returns the rank that the page would have if its second-to-last use had been `interval` later.
     pub fn plus(self, interval: u64) -> EvictionRank {
         EvictionRank { second_last: self.second_last.saturating_add(interval), ..self }
     }
@@ -135,7 +135,7 @@ impl ResidentPages {
                 .is_some()
     }
 
-    /// Records a dirty page that should have been evicted, for the cleaner to write.
+    /// Records a dirty page that would have been evicted if it were clean, for the cleaner to write.
     fn add_write_candidate(&self, index: u32) {
         let mut candidates = self.write_candidates.lock();
         if candidates.len() < MAX_CANDIDATES && !candidates.contains(&index) {
@@ -143,7 +143,7 @@ impl ResidentPages {
         }
         let count = candidates.len();
         drop(candidates);
-        // The cleaner does not wait until frames run low: by then, there can be hundreds of candidates, and writing
+        // The cleaner does not wait until frames run low. By then, there could be hundreds of candidates, and writing
         // them would delay reads and commits.
         if self.shared.may_start_batch(count) {
             self.shared.cleaner_signal.notify();

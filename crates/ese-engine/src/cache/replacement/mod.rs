@@ -1,4 +1,4 @@
-//! Which pages stay in memory, and which are evicted or written next.
+//! Decides which pages stay in memory, and which are evicted or written next.
 
 mod eviction;
 mod flush_neighbours;

@@ -180,8 +180,8 @@ impl PageTable {
         page.frame().state()
     }
 
-    /// Removes the pages of a file that are `wanted`. If a page is pinned, its last pin frees the frame. Returns true
-    /// if a writer has claimed one of the pages.
+    /// Removes the `wanted` pages of a file. If a page is pinned, its last pin frees the frame. Returns true if a
+    /// writer has claimed one of the pages.
     pub fn remove_pages(
         &self,
         attached: &AttachedFile,

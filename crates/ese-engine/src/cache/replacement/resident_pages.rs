@@ -49,7 +49,7 @@ impl ResidentPages {
         &self.pool
     }
 
-    /// Returns the number of dirty pages that should have been evicted.
+    /// Returns the number of dirty pages that are recorded for the cleaner to write.
     pub fn write_candidates(&self) -> usize {
         self.write_candidates.lock().len()
     }

@@ -84,8 +84,8 @@ impl CacheInner {
         events: EventReporter,
     ) -> AttachedFileId {
         let mut files = self.files.write();
-        // An id is reused as late as possible, so that a caller with the id of a detached file does not access
-        // another file by mistake.
+        // An id is reused as late as possible. A caller that still uses the id of a detached file is then unlikely to
+        // access another file by mistake.
         let next = self.next_file.load(Ordering::Relaxed);
         let is_free = |place: &usize| files.get(*place).is_none_or(Option::is_none);
         let place = (next..=usize::from(u16::MAX)).chain(0..next).find(is_free);

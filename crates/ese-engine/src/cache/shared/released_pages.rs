@@ -51,7 +51,7 @@ impl ReleasedPages {
         }
     }
 
-    /// Returns true if all of these pages were returned to the file system.
+    /// Returns true if all pages from `first` to `last` were returned to the file system.
     pub fn contains(&self, first: u32, last: u32) -> bool {
         self.any.load(Ordering::Acquire) && self.pages.read().contains(first, last)
     }
@@ -127,7 +127,7 @@ impl PageRanges {
     }
 }
 
-/// Returns the words of the bitmap that cover these pages, each with a mask of the pages' bits.
+/// Returns the words of the bitmap that cover the pages from `first` to `last`, each with a mask of the pages' bits.
 fn words_of(first: u32, last: u32) -> impl Iterator<Item = (usize, u64)> {
     (first / 64..=last / 64).map(move |word| {
         let from = u64::MAX << (if word == first / 64 { first % 64 } else { 0 });

@@ -51,7 +51,7 @@ impl FrameSupply {
             let run = self.limits.run;
             let victims = self.residents.dirty_victims(count);
             let victims = self.residents.with_flush_neighbours(victims, count.max(run), run);
-            // The log may be in the middle of a file switch, and waiting for that could drain the pool.
+            // Waiting for the log could drain the pool, because the log may be in the middle of a file switch.
             let mut started = self.writer.write_pages(
                 victims.clone(),
                 WriteReason::Eviction,

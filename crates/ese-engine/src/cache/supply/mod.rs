@@ -1,4 +1,4 @@
-//! Where a frame for another page comes from: the available pool, an eviction, or a write.
+//! Obtains a frame for another page: from the available pool, by an eviction, or after a write.
 
 mod cleaner;
 mod frame_supply;

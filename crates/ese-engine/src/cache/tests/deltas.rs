@@ -244,7 +244,7 @@ fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
 
 #[test]
 fn only_buffered_changes_missing_from_the_page_are_applied() {
-    // `there` is how many of the three changes are already on disk.
+    // `there` is the number of changes, out of three, that are already on disk.
     for there in 1..=3 {
         let fixture = CacheFixture::new(64, 3000, false);
         let ends = [1, 2, 3]

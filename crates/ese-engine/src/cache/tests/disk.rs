@@ -1,5 +1,5 @@
-//! An in-memory file, a log that consists only of positions, and pages that record what must be logged before they
-//! are written.
+//! An in-memory file, and a log that consists only of positions. Each page stores the log position and the undo that
+//! must be logged before the page is written.
 //!
 //! Every page stores one record: a value, the end of the log record that set it, and the id of the undo that it
 //! depends on. When a page is written, the disk panics if the page's log records are not durable, if its undo is not
@@ -34,13 +34,13 @@ impl Clock for TestClock {
     }
     fn sleep(&self, duration: Duration) {
         self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
-        // This is long enough for the other thread to run.
+        // The sleep is long enough for the other thread to run.
         jetcell_sync::thread::sleep(Duration::from_micros(20));
     }
 }
 
-/// Returns the position with this number. Each number is a segment, because the offsets before its first record are
-/// equal.
+/// Returns the position with this number. The number is stored as a segment number, because offsets within a segment
+/// are equal up to its first record.
 pub fn position(number: u64) -> LogPosition {
     LogPosition::from_u64(number << 16)
 }
@@ -49,7 +49,7 @@ pub fn number_of(position: LogPosition) -> u64 {
     position.to_u64() >> 16
 }
 
-/// A log without records: positions only.
+/// A log that has positions but no records.
 #[derive(Default)]
 pub struct TestLog {
     tip: AtomicU64,

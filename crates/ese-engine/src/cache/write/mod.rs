@@ -1,4 +1,4 @@
-//! Which dirty pages may be written now, and how a page is copied and written.
+//! Decides which dirty pages may be written now, copies them, and writes the copies.
 
 mod retained_copies;
 mod retained_run;

@@ -379,7 +379,7 @@ impl PassReport {
         counters
     }
 
-    /// Returns the number of pages that none of the other page counters include.
+    /// Returns the number of pages that are not included in any other page counter.
     pub fn remainder(&self) -> u64 {
         let known = self.bad + self.uninitialized + self.unchanged + self.unused_zeroed + self.used;
         self.pages.saturating_sub(known)

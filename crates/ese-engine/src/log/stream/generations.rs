@@ -30,8 +30,8 @@ use crate::{Error, InstanceFailure, Result, UsageError};
 
 /// Number of the last possible generation. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
-/// Maximum number of files removed at once. Each removal takes milliseconds, and between two checkpoints usually
-/// fewer generations begin.
+/// Maximum number of files removed at once. Each removal takes milliseconds. Usually, fewer generations than this begin
+/// between two checkpoints.
 const MAX_REMOVED: usize = 16;
 /// Number of zero bytes written at once. No other thread can take the prepared file during this write.
 const FORMAT_BYTES: u64 = 1 << 20;
@@ -41,7 +41,7 @@ const FORMAT_BYTES: u64 = 1 << 20;
 pub(in crate::log) struct PreparedFile {
     pub(super) file: Arc<dyn File>,
     pub(super) from_reserve: bool,
-    /// Offset from which on the file's blocks have never been written.
+    /// Offset of the first block that has never been written. All later blocks are unwritten, too.
     pub(super) written: u64,
 }
 
@@ -143,7 +143,7 @@ impl LogStream {
     /// it yet.
     pub(super) fn format_next(&self) -> Result<()> {
         let size = u64::from(self.options.file_size);
-        // Until then, a thread that needs the file finds none, and waits for this lock to prepare one.
+        // Until the file is put back, a thread that needs it finds none, and waits for this lock to prepare one.
         let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();
@@ -215,7 +215,7 @@ impl LogStream {
         LogPosition::new(next, 1, RECORDS_AT as u16)
     }
 
-    /// Makes the names durable. A failed sync is not repeated, because the log has then failed.
+    /// Makes the names durable. A failed sync is not retried, because it makes the log fail.
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {

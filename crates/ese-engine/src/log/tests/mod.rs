@@ -1,4 +1,4 @@
-//! Tests of the log stream: with one thread, with several threads, after crashes, and of reading.
+//! Tests of the log stream: single-threaded and multithreaded use, crashes, and reading.
 
 mod crash;
 mod read;

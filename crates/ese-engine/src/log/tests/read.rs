@@ -36,7 +36,7 @@ fn an_older_current_log_does_not_replace_the_newest_archive() {
         let whole = disk.contents(&newest).unwrap();
         match read(&disk) {
             Ok((_, tail)) => {
-                // Show how the stream behaves in this situation.
+                // The log was wrongly accepted. The panic message tells how the stream continues in this situation.
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let begun = log.tail().generation;
                 fill(&log, &mut next, |log| log.tail().generation.0 > begun.0 + 2);

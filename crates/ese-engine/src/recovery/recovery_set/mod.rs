@@ -85,7 +85,7 @@ pub struct RecoverySet {
     pub(super) signatures: Vec<Signature>,
 }
 
-/// The databases in the logs of a plan.
+/// The databases that appear in the logs of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct VerifiedLogs {
     /// Signatures of databases that redo can create from the logs.
@@ -188,8 +188,8 @@ impl RecoverySet {
         })
     }
 
-    /// Returns the error for a missing generation. A file with the name of the missing log may belong to another stream,
-    /// or its header may be damaged.
+    /// Returns the error for a missing generation. A file with the name of the missing log may belong to another
+    /// stream, or its header may be damaged.
     pub fn missing_log(&self, plan: &RecoveryPlan, generation: Generation) -> Error {
         let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
         let names = [self.name_of(generation, generation), self.name_of(generation, newest)];
@@ -352,7 +352,7 @@ fn stream_of(
         (None, Some(one), None) => Ok(*one),
         (None, Some(_), Some(_)) => Err(UsageError::SeveralStreams.into()),
         _ => {
-            // The logs are there, but none of their headers can be read.
+            // Logs exist, but none of their headers can be read.
             for (path, reason) in ignored {
                 if let IgnoredReason::LogHeader(error) = reason {
                     return Err(unreadable_log(path, Generation(0), *error));

@@ -26,10 +26,10 @@ struct StreamFiles {
 }
 
 impl RecoverySet {
-    /// Splits files into one list for each log stream. For databases without logs, adds the logs that are in their usual
-    /// [directories](log_directories). Files whose stream is unknown, such as lock files, are added to the streams with
-    /// logs in the same directory. Databases with unreadable headers are added to all streams, so each stream's
-    /// [`RecoverySet::require_complete`] names them.
+    /// Splits files into one list for each log stream. For databases without logs, adds the logs that are in their
+    /// usual [directories](log_directories). Files whose stream is unknown, such as lock files, are added to the
+    /// streams with logs in the same directory. Databases with unreadable headers are added to all streams, so each
+    /// stream's [`RecoverySet::require_complete`] names them.
     ///
     /// Returns a single list if there is at most one stream. Returns an error if a file cannot be read.
     pub fn split_streams(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
@@ -84,7 +84,7 @@ impl RecoverySet {
     /// Returns [`UsageError::LeftOut`], which names the files.
     pub fn require_complete(&self) -> Result<()> {
         let mut left_out: Vec<&PathBuf> = self.left_out().collect();
-        // Databases first, because they are what is missed.
+        // Databases come first, because the user is most likely to miss them.
         left_out.sort_by_key(|path| (has_log_extension(path), *path));
         if left_out.is_empty() {
             return Ok(());
@@ -102,8 +102,8 @@ impl RecoverySet {
         self.ignored.iter().filter(move |(_, reason)| is_left_out(reason)).map(|(path, _)| path)
     }
 
-    /// Returns the time at which the segment that contains the last byte before `position` was begun, or `None` if the
-    /// logs do not have this segment.
+    /// Returns the start time of the segment that contains the last byte before `position`, or `None` if the logs do
+    /// not have this segment.
     pub fn time_before(&self, vfs: &Arc<dyn Vfs>, position: LogPosition) -> Result<Option<LogTime>> {
         let reader =
             LogReader::received(vfs.clone(), LogNames::new(std::path::Path::new("."), self.base_name));

@@ -42,7 +42,7 @@ pub(in crate::recovery) struct ComparedPage {
 /// Page images sent by the active side, by the position of the record that describes the same state.
 pub(in crate::recovery) type ReceivedImages = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
 
-/// A page in its state at the record with which the active side requested it.
+/// A page that the active side has requested, in its state at the record of the request.
 pub(in crate::recovery) struct CapturedPage {
     pub file: AttachedFileId,
     pub page: PageNumber,

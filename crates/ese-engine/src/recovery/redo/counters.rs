@@ -1,5 +1,5 @@
-//! Counters that sessions change concurrently without locks (escrow). Jetcell redoes these records but does not write
-//! them.
+//! Counters that sessions change concurrently without locks (escrow). Jetcell redoes the records of such changes but
+//! does not write any.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, operation};

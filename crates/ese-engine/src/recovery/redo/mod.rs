@@ -247,7 +247,7 @@ impl Redo {
         let Some((procid, after)) = macro_key(record) else { return Ok(()) };
         let Some(id) = record.database() else { return Ok(()) };
         let database = self.database(id.0)?;
-        // The numbers are in use even if the record changes no page.
+        // The time and the tree id are in use even if the record changes no page.
         database.advance_time_to(after);
         if let Some(tree) = record.tree() {
             database.advance_tree_id_to(tree);

@@ -1,4 +1,4 @@
-//! Macros that have begun, and to which of them a record belongs.
+//! Macros that have begun. Determines the macro to which a record belongs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

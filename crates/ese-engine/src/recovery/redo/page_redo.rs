@@ -36,7 +36,7 @@ pub(super) enum PageRole {
     Available,
     /// A page in a list, with its index in the list.
     Listed(u32),
-    /// The page and line on which the change is made that caused the split.
+    /// The page and line of the change for which a page was split.
     Operation(u16),
     /// The page and line of a split parent where a split child's separator is added.
     Separator(u16),
@@ -86,7 +86,7 @@ pub(in crate::recovery) fn pages_changed(record: &LogRecord) -> impl Iterator<It
     pages_of(record).0.into_iter().map(|(page, _)| page)
 }
 
-/// Returns the pages that a record changes with their roles, and the change time that all of them get.
+/// Returns the pages that a record changes, each with its role, and the change time that they all get.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {
@@ -239,7 +239,7 @@ pub(super) fn delta_from_record<'a>(
             *key = insert.key();
             PageDelta::Insert { line, flags: added, key, data: &insert.data }
         }
-        // An unversioned replace is made on the page, which detects a page of another history.
+        // An unversioned replace is applied to the page itself. This detects a page that belongs to another history.
         (LogRecord::Replace(Replace { data, .. }), _) if added == NodeFlags::VERSIONED => {
             PageDelta::ReplaceData { line, added, data }
         }

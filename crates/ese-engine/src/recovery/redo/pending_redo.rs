@@ -37,7 +37,7 @@ pub(super) struct PlainReplace {
 /// A record that changes pages.
 pub(super) struct RedoRecord {
     pub buffered: BufferedRecord,
-    /// Position where redo must start as long as a page lacks the change. The record alone may not be enough.
+    /// Position where redo must start as long as a page lacks the change. Redo may need more than this record.
     pub needs_from: LogPosition,
     /// Position up to which the log must be durable before a page that has the change is written.
     pub needs_until: LogPosition,

@@ -77,11 +77,12 @@ impl Redo {
         self.refuse_unreadable(|_| true)
     }
 
-    /// Like [`Redo::check_readable`], checks the pages of a database, or of all databases, before it is closed.
+    /// Checks the pages of a database, or of all databases, before closing. Otherwise works like
+    /// [`Redo::check_readable`].
     ///
-    /// In this case, no page may be waiting for repair: the file would claim to have all changes, although a page
-    /// that becomes readable later lacks some. For databases that stay open, in contrast, a later record can still
-    /// return the pages.
+    /// At this point, no page may be waiting for repair: the file would claim to have all changes, although a page that
+    /// becomes readable later lacks some. If a database stays open, in contrast, a later record can still return the
+    /// pages.
     pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
         let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
         self.refuse_unreadable(|key| log_id.is_none() || closed == Some(key.file))

@@ -1,4 +1,4 @@
-//! Tests that a log written by this engine, redone on a copy of the database by the rules for ESE's logs, produces
+//! Tests logs written by this engine. Redone by the rules for ESE's logs on a copy of the database, they must produce
 //! the same pages.
 
 use std::collections::BTreeMap;
@@ -187,8 +187,8 @@ fn assert_changes_are_in_transactions(records: &[PositionedRecord]) {
     assert!(changes > 1000, "{changes}");
 }
 
-/// Redoes the log of some work, both on the pages from before the work and on a mix of pages from different times,
-/// such as a crash leaves. Returns the records.
+/// Redoes the log of some work, first on the pages from before the work. Then redoes it on a mix of pages from
+/// different times, such as a crash leaves. Returns the records.
 fn assert_redo_gives_the_same_pages(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),

@@ -1,4 +1,4 @@
-//! Tests of redo of each type of log record that changes pages, except for splits and merges.
+//! Tests the redo of each type of log record that changes pages, except for splits and merges.
 //!
 //! `Delta`, `Delta64`, `ReplaceD`, `Scrub` and `PageMove` do not occur in any available log. Their tests follow the
 //! published source of ESE.
@@ -336,7 +336,7 @@ fn sizes_of_new_trees_are_not_trusted() {
     redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
 }
 
-/// Later records may depend on such a record, so redo does not continue past it.
+/// Later records may depend on an unsupported record, so redo does not continue past it.
 #[test]
 fn an_unsupported_record_stops_redo_with_name_and_position() {
     for (record, name) in [

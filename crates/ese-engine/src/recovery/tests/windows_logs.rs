@@ -1,5 +1,5 @@
-//! Tests of redo of logs written by Windows. The results are compared with the databases that Windows wrote along
-//! with these logs.
+//! Tests the redo of logs written by Windows. The results are compared with the databases that Windows wrote along with
+//! these logs.
 //!
 //! The tests need the corpus and are skipped without it.
 

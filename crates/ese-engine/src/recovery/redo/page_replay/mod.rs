@@ -283,7 +283,7 @@ impl<'a> PageReplay<'a> {
                 self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // The page may have been returned to the file system later. If it was not, redo fails at its end.
+            // The page may have been returned to the file system later. If it was not, redo fails when it ends.
             Err(Error::Corrupt { path, page, mut fault }) => {
                 let of_load = is_link(&self.decode(first)?);
                 if of_load {
