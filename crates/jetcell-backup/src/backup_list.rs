@@ -243,7 +243,7 @@ impl BackupList {
         single.chain(sets).max_by_key(|backups| oldest_begin(backups)).unwrap_or_default()
     }
 
-    /// Returns the directory of the backup with the newest successful proof, and this proof.
+    /// Returns the directory of the backup with the newest successful proof, together with that proof.
     pub fn last_proved(&self) -> Option<(&Path, &BackupProof)> {
         let good = self.proofs.iter().filter(|(_, proof)| proof.is_good());
         let newest = good.max_by_key(|(_, proof)| proof.proved_unix_ms);

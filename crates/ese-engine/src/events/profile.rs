@@ -22,7 +22,8 @@ pub enum EventProfile {
     /// Exchange 2007 SP1, according to ESE's message table.
     #[default]
     Sp1,
-    /// Exchange 2007 SP1, according to the article by its authors, where event 719 reports the start of a pass.
+    /// Exchange 2007 SP1, according to the article by its developers. In the article, event 719 reports the start of a
+    /// pass.
     Sp1Article,
     /// Current versions.
     Modern,

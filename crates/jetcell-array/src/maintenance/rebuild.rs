@@ -145,8 +145,9 @@ impl MemberRebuild<'_> {
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
-    /// Fills rows of replacements. Returns the end of the filled rows, and the number of rows that cannot be
-    /// recovered. While a zone is computed, members read the next zone and write the previous one.
+    /// Recovers the blocks of `rows`, and writes them to the replacement members. Returns the end of the written rows,
+    /// and the number of rows that cannot be recovered. While a zone is computed, the next zone is read and the
+    /// previous one is written.
     pub fn run(
         &mut self,
         load: &LoadMeter,
