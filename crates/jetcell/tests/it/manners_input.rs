@@ -146,6 +146,21 @@ fn links_that_lead_nowhere_are_reported() {
 }
 
 #[test]
+fn a_check_of_unrecognised_and_unfinished_files_is_refused() {
+    let cell = CellDirectory::new();
+    cell.make_dir("notes");
+    cell.write("notes/readme.txt", "no file that can be checked");
+    for name in ["notes/a.partial", "notes/b.restoring"] {
+        cell.write(name, "unfinished");
+        for words in [&["check", "notes"][..], &["check", "--json", "notes"]] {
+            let text = all_output(&cell, 2, words);
+            assert!(text.contains(&format!("{name}: not checked, because")), "{words:?}: {text}");
+            assert!(text.contains("the only file is not an ESE database"), "{words:?}: {text}");
+        }
+    }
+}
+
+#[test]
 fn an_input_without_entries_is_refused() {
     let cell = CellDirectory::new();
     cell.write("empty.toml", "");

@@ -174,7 +174,10 @@ impl CheckArgs {
             && sets.is_empty()
             && worst == CommandOutcome::Good
             && !cancel.is_cancelled();
-        if nothing && skipped.is_empty() {
+        if nothing && skipped_outcome == CommandOutcome::Good {
+            for error in &skipped {
+                error.print();
+            }
             return Err(nothing_to_check(paths.len()));
         }
         output.finish(&sets, &skipped)?;
