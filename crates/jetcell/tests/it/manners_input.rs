@@ -143,6 +143,20 @@ fn links_that_lead_nowhere_are_reported() {
         assert!(output.status.code() == Some(2) && text.contains(what), "{words:?}: {text}");
     }
     assert!(!cell.path("new").exists());
+    // If the database is named, its directory is not listed before it is changed.
+    run(&cell, 0, &["recover", "--in-place", "a/data.edb"]);
+    // Links without the name of a database or log are not needed. Emacs makes such a link for each open file.
+    fs::remove_file(cell.path("a/gone.edb")).unwrap();
+    for name in ["a/.#notes.txt", "a/.#data.edb", "a/old"] {
+        link("user@host.123:456", name);
+    }
+    run(&cell, 0, &["backup", "--from", "a", "--to", "new"]);
+    run(&cell, 0, &["replicate", "--from", "a", "--to", "copy", "--once"]);
+    run(&cell, 0, &["recover", "a", "--into", "recovered"]);
+    run(&cell, 0, &["maintain", "a"]);
+    run(&cell, 0, &["recover", "--in-place", "a"]);
+    let text = all_output(&cell, 1, &["check", "a"]);
+    assert!(text.contains("a/.#notes.txt: the target of the link does not exist"), "{text}");
 }
 
 #[test]
