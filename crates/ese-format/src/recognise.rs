@@ -1,11 +1,13 @@
 //! Recognition of ESE files by their content.
 
 use std::fmt;
+use std::path::Path;
 
 use crate::checkpoint::{CHECKPOINT_LEN, FILE_TYPE_CHECKPOINT};
 use crate::checksum::u32_at;
 use crate::flush_map::FILE_TYPE_FLUSH_MAP;
 use crate::header::DATABASE_MAGIC;
+use crate::log::has_log_extension;
 use crate::log::header::{FILE_TYPE_LOG, old_log_version};
 
 /// Offset of the file type in every ESE header.
@@ -14,6 +16,21 @@ pub const FILE_TYPE_AT: usize = 667;
 const SHADOWS: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 /// Number of bytes needed from the start of a file: two 32 KiB header pages.
 pub const START_LEN: usize = 2 * 32768;
+
+/// Extensions of databases.
+const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
+
+/// Returns true if a file has the extension of a database: `edb` or `dit`, ignoring case. Databases may also have other
+/// extensions.
+pub fn has_database_extension(path: &Path) -> bool {
+    let is = |known: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(known));
+    DATABASE_EXTENSIONS.into_iter().any(is)
+}
+
+/// Returns true if a file has the extension of a database or log.
+pub fn has_database_or_log_extension(path: &Path) -> bool {
+    has_database_extension(path) || has_log_extension(path)
+}
 
 /// Kind of ESE file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +103,22 @@ mod tests {
             bytes[*at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    #[test]
+    fn databases_and_logs_are_recognised_by_their_extension() {
+        for (name, is_database, is_log) in [
+            ("a.edb", true, false),
+            ("dir/NTDS.DIT", true, false),
+            ("E00.log", false, true),
+            ("edb.JTX", false, true),
+            ("E00.chk", false, false),
+            ("edb", false, false),
+            ("a.edb.zst", false, false),
+        ] {
+            assert_eq!(has_database_extension(Path::new(name)), is_database, "{name}");
+            assert_eq!(has_database_or_log_extension(Path::new(name)), is_database || is_log, "{name}");
+        }
     }
 
     #[test]

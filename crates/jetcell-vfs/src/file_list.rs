@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::{is_unfinished, with_path};
 
 /// Returns the sorted files at the given paths. A directory is replaced by the files in it, except unfinished ones.
+/// `is_needed` returns true for the names of files that must not be missing.
 ///
 /// # Errors
-/// Returns an error if a path does not exist or cannot be read, or if a directory contains a dangling link. The error
-/// contains the path.
-pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+/// Returns an error if a path does not exist or cannot be read, or if a directory contains a dangling link with a needed
+/// name. The error contains the path.
+pub fn files_at(paths: &[PathBuf], is_needed: fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !fs::metadata(path).map_err(|error| with_path(path, error))?.is_dir() {
@@ -24,11 +25,16 @@ pub fn files_at(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
             match fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
                 // A dangling link may point to a database on a file system that is not mounted.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && is_link(&path) => {
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound
+                        && is_needed(&path)
+                        && !is_editor_lock(&path)
+                        && is_link(&path) =>
+                {
                     let what = "the target of the link does not exist";
                     return Err(with_path(&path, io::Error::new(error.kind(), what)));
                 }
-                // The file was removed or renamed after the directory was listed.
+                // Other dangling links are ignored, and files that were removed after the directory was listed.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(with_path(&path, error)),
                 _ => {}
             }
@@ -101,6 +107,11 @@ fn list_below(
             Err(error) => skipped(SkippedPath::Unreadable(path, error)),
         }
     }
+}
+
+/// Returns true if the name is that of an Emacs lock, which is a dangling link.
+fn is_editor_lock(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".#"))
 }
 
 fn is_link(path: &Path) -> bool {

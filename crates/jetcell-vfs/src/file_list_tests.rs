@@ -37,12 +37,18 @@ fn what_a_listing_leaves_out_is_reported() {
 }
 
 #[test]
-fn a_link_without_a_target_is_not_listed_as_a_removed_file() {
+fn only_a_needed_link_without_a_target_is_an_error() {
     let (_place, inside) = listed();
-    let error = files_at(std::slice::from_ref(&inside)).unwrap_err();
+    let is_needed = |path: &Path| path.extension().is_some_and(|extension| extension == "edb");
+    for link in [".#notes.txt", ".#a.edb", "old"] {
+        symlink("user@host.1:2", inside.join(link)).unwrap();
+    }
+    let error = files_at(std::slice::from_ref(&inside), is_needed).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     assert!(error.to_string().contains("e.edb: the target of the link does not exist"), "{error}");
     fs::remove_file(inside.join("e.edb")).unwrap();
-    let names: Vec<_> = files_at(&[inside]).unwrap();
-    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(
+        files_at(&[inside.clone()], is_needed).unwrap(),
+        ["a.edb", "d.edb"].map(|name| inside.join(name))
+    );
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
+use ese_format::flush_map::FlushMapHeader;
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::recognise::{EseFileKind, START_LEN};
@@ -15,7 +17,7 @@ use jetcell_vfs::{File, FileLayer, FileRange, OpenMode, RealOptions, RealVfs, Vf
 use jetcell_workload::units::ByteSize;
 
 use crate::outcome::{CommandError, CommandResult};
-use crate::packed_members::{PackedMembers, Packing, UnpackedPart};
+use crate::packed_members::{PackedMembers, Packing};
 
 /// First bytes of a Zstandard frame.
 const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -114,19 +116,30 @@ impl DecompressingVfs {
         let mut content = PackedMembers::new(packing, packed)?;
         let mut buffer = vec![0; 1 << 20];
         let mut start = Vec::new();
-        while let Some(missing) = START_LEN.checked_sub(start.len()).filter(|missing| *missing > 0) {
-            let part = buffer.get_mut(..missing).unwrap_or_default();
-            let UnpackedPart { len, .. } = content.read_part(part).map_err(corrupt)?;
-            if len == 0 {
+        let mut has_several = false;
+        while start.len() < START_LEN {
+            // The part may extend past the start, because it must contain the whole header of a member.
+            let part = content.read_part(buffer.get_mut(..START_LEN).unwrap_or_default()).map_err(corrupt)?;
+            let bytes = buffer.get(..part.len).unwrap_or_default();
+            if bytes.is_empty() {
                 break;
             }
-            start.extend_from_slice(part.get(..len).unwrap_or_default());
+            has_several |= part.begins_member
+                && !start.is_empty()
+                && begins_ese_file(bytes)
+                && !is_second_header(&start, bytes);
+            start.extend_from_slice(bytes);
         }
         let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
-        plain.write_all(&start).map_err(no_space)?;
         if EseFileKind::detect(&start) == EseFileKind::Unknown {
+            start.truncate(START_LEN);
+            plain.write_all(&start).map_err(no_space)?;
             return Ok(Some(plain));
         }
+        if has_several {
+            return Err(several_files_error());
+        }
+        plain.write_all(&start).map_err(no_space)?;
         let limit = self.limit(packed_len, &plain).map_err(no_space)?;
         let mut len = start.len() as u64;
         loop {
@@ -136,10 +149,7 @@ impl DecompressingVfs {
                 return Ok(Some(plain));
             }
             if part.begins_member && begins_ese_file(bytes) {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "the compressed file contains several ESE files; unpack them, and specify one of them",
-                ));
+                return Err(several_files_error());
             }
             len += part.len as u64;
             limit.check(len)?;
@@ -160,10 +170,33 @@ impl DecompressingVfs {
     }
 }
 
-/// Returns true if a member of a compressed file begins with the intact header of a database or log. Other members
-/// continue the previous one, because some programs compress a file in several members.
+/// Returns true if a member of a compressed file begins with the intact header of an ESE file. Other members continue
+/// the previous one, because some programs compress a file in several members.
 fn begins_ese_file(member: &[u8]) -> bool {
-    DatabaseHeader::read_from_start(member).is_ok() || LogHeader::decode(member).is_ok()
+    DatabaseHeader::read_from_start(member).is_ok()
+        || LogHeader::decode(member).is_ok()
+        || Checkpoint::decode(member).is_ok()
+        || FlushMapHeader::decode(member).is_ok()
+}
+
+/// Returns true if a member begins with the second copy of the header of the same file. `content` is the content before
+/// the member.
+fn is_second_header(content: &[u8], member: &[u8]) -> bool {
+    let kind = EseFileKind::detect(content);
+    // The first copy may be damaged.
+    let may_be = |own: EseFileKind| kind == own || kind == EseFileKind::Unknown;
+    let is_shadow = |header: DatabaseHeader| header.page_size.bytes() == content.len();
+    may_be(EseFileKind::Database) && DatabaseHeader::decode(member).is_ok_and(is_shadow)
+        || may_be(EseFileKind::Checkpoint)
+            && content.len() == CHECKPOINT_LEN
+            && Checkpoint::decode(member).is_ok()
+}
+
+fn several_files_error() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the compressed file contains several ESE files; unpack them, and specify one of them",
+    )
 }
 
 impl Packing {

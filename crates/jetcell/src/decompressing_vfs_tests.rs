@@ -1,4 +1,8 @@
+use ese_format::checksum::header_checksum;
+use ese_format::flush_map::{FILE_TYPE_FLUSH_MAP, FLUSH_MAP_PAGE_LEN};
 use ese_format::header::DATABASE_MAGIC;
+use ese_format::recognise::FILE_TYPE_AT;
+use ese_format::{LogPosition, Signature};
 use jetcell_vfs::IoReason;
 
 use super::*;
@@ -104,7 +108,14 @@ fn several_files_in_one_compressed_file_are_refused() {
     let database = testkit::samples::read("engine-4k.edb");
     let log = testkit::samples::read(testkit::samples::ENGINE_LOG);
     let zst = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
-    for (first, second) in [(&database, &database), (&log, &log), (&database, &log), (&log, &database)] {
+    let page = Checkpoint::new(LogPosition::new(1, 8, 0), Signature::default()).encode();
+    let checkpoint = [&page[..], &page].concat();
+    let mut map = vec![0; 4 * FLUSH_MAP_PAGE_LEN];
+    map[FILE_TYPE_AT..FILE_TYPE_AT + 4].copy_from_slice(&FILE_TYPE_FLUSH_MAP.to_le_bytes());
+    let checksum = header_checksum(&map[..FLUSH_MAP_PAGE_LEN]);
+    map[..4].copy_from_slice(&checksum.to_le_bytes());
+    let files = [&database, &log, &checkpoint, &map];
+    for (first, second) in files.iter().flat_map(|first| files.iter().map(move |second| (*first, *second))) {
         let packed = [
             site.write("a.gz", &[gzip(&first[..]), gzip(&second[..])].concat()),
             site.write("a.zst", &[zst(first), zst(second)].concat()),
@@ -114,6 +125,14 @@ fn several_files_in_one_compressed_file_are_refused() {
             assert!(error.contains("contains several ESE files"), "{error}");
         }
     }
+    for at in [1, CHECKPOINT_LEN - 1, CHECKPOINT_LEN, CHECKPOINT_LEN + 1] {
+        let (one, other) = checkpoint.split_at(at);
+        let path = site.write("c.gz", &[gzip(one), gzip(other)].concat());
+        assert!(site.read(&path).unwrap() == checkpoint, "{at}");
+    }
+    // A file that follows a text is not an additional one.
+    let path = site.write("d.gz", &[gzip(&b"text"[..]), gzip(&database[..])].concat());
+    assert_eq!(site.read(&path).unwrap().len(), START_LEN);
     // Programs that compress in parallel make several members of one file.
     for at in [1, 4096, 5000, START_LEN - 1, START_LEN, START_LEN + 1, database.len()] {
         let (one, other) = database.split_at(at);

@@ -90,7 +90,7 @@ pub enum UsageError {
     StopTooEarly { database: PathBuf, needed: Generation, until: LogPosition },
     #[error("no ESE logs or databases were found")]
     NothingFound,
-    #[error("nothing found at {}: the directory contains no ESE logs or databases", .0.display())]
+    #[error("nothing found at {}: no file in it has the header of an ESE log or database", .0.display())]
     NothingFoundAt(PathBuf),
     #[error("{path}: the file is not an ESE database or log but {format}")]
     OtherFormat { path: PathBuf, format: ForeignFormat },

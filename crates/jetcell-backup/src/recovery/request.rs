@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{DiscoveredDatabase, Error, EventSink, RecoveryPlan, RecoverySet, VerifiedLogs};
 use ese_format::header::DatabaseState;
+use ese_format::recognise::has_database_or_log_extension;
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Vfs, files_at, is_locked, parent_directory};
@@ -59,7 +60,7 @@ pub(super) struct PreparedRecovery {
 impl RecoveryRequest {
     /// Finds the files, and verifies the logs.
     pub(super) fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<PreparedRecovery> {
-        let mut named = files_at(&self.paths)?;
+        let mut named = files_at(&self.paths, has_database_or_log_extension)?;
         RecoverySet::require_ese_files(vfs, &self.paths, &named)?;
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();

@@ -10,7 +10,7 @@ use ese_engine::{
 };
 use ese_format::LogPosition;
 use jetcell_sync::Arc;
-use jetcell_vfs::{OpenMode, OverlayVfs, Vfs, files_at, with_path};
+use jetcell_vfs::{OpenMode, OverlayVfs, Vfs, with_path};
 
 use super::error::{RecoveryError, Result};
 use super::report::{
@@ -130,7 +130,8 @@ impl PlannedReplay<'_> {
         };
         report.undone = recovery.rolled_back;
         report.incomplete_macros = replayed.incomplete_macros;
-        let mut after = files_at(std::slice::from_ref(&work.directory))?;
+        // The files were changed, so a dangling link must not make the recovery fail.
+        let mut after = vfs.list(&work.directory).map_err(|error| with_path(&work.directory, error))?;
         if !work.is_copy() {
             after.splice(0..0, set.databases.iter().map(|database| database.path.clone()));
         }

@@ -3,10 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ese_format::recognise::has_database_extension;
 use jetcell_vfs::{SkippedPath, files_below, with_path};
-
-/// Extensions by which database files are found in directories.
-const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
 
 /// Returns the databases below a directory in name order. Links to directories are not followed.
 ///
@@ -17,7 +15,7 @@ pub fn find_databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = files_below(directory, &mut |skipped| {
         let error = match skipped {
             SkippedPath::Unreadable(path, error) => with_path(&path, error),
-            SkippedPath::DanglingLink(path) if is_database_name(&path) => {
+            SkippedPath::DanglingLink(path) if has_database_extension(&path) => {
                 let what = "the target of the link does not exist";
                 with_path(&path, io::Error::new(io::ErrorKind::NotFound, what))
             }
@@ -26,11 +24,6 @@ pub fn find_databases(directory: &Path) -> io::Result<Vec<PathBuf>> {
         };
         failure.get_or_insert(error);
     });
-    files.retain(|path| is_database_name(path));
+    files.retain(|path| has_database_extension(path));
     failure.map_or(Ok(files), Err)
-}
-
-fn is_database_name(path: &Path) -> bool {
-    let is = |known: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(known));
-    DATABASE_EXTENSIONS.into_iter().any(is)
 }

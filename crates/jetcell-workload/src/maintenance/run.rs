@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ese_engine::{DatabasePaths, Instance, InstanceOptions, RecoverySet};
+use ese_format::recognise::has_database_or_log_extension;
 use ese_format::{LogPosition, PageSize};
 use jetcell_backup::{RecoveryError, check_not_in_use, log_directory};
 use jetcell_copies::{CopyScanOptions, CopyState, scan_copy};
@@ -59,7 +60,7 @@ impl MaintenanceRequest {
                 };
             }
         }
-        let files = files_at(&self.paths)?;
+        let files = files_at(&self.paths, has_database_or_log_extension)?;
         RecoverySet::require_ese_files(vfs, &self.paths, &files)?;
         let streams = RecoverySet::split_streams(vfs, &files)?;
         // All instances are examined before one of them is changed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ese_format::log::has_log_extension;
+use ese_format::recognise::has_database_or_log_extension;
 use jetcell_host::Cancellation;
 use jetcell_remote::{
     AccessToken, ClientLimits, ClientTlsFiles, HostAddress, RemoteError, RemoteOptions, RemoteVfs,
@@ -185,7 +186,7 @@ impl CommandFileSystems {
             if is_address(path) {
                 files.extend(self.list(path)?);
             } else {
-                files.extend(files_at(std::slice::from_ref(path))?);
+                files.extend(files_at(std::slice::from_ref(path), has_database_or_log_extension)?);
             }
         }
         files.sort();

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use testkit::{TestRequirement, skip};
+
 use crate::cell::CellDirectory;
 use crate::copies::{grow, run};
 
@@ -27,6 +29,17 @@ fn a_check_of_a_set_names_missing_backups() {
     grow(&cell.path("b"), 0..20);
     run(&cell, 0, &["backup", "--from", "a", "--from", "b", "--to", "sets/full"]);
     run(&cell, 0, &["check", "sets"]);
+    // The list stands for the whole set.
+    for words in [&["check", "sets/full/streams.json"][..], &["check", "sets/full/streams.json", "sets"]] {
+        let text = run(&cell, 0, words);
+        for backup in ["sets/full/a: full backup", "sets/full/b: full backup"] {
+            assert_eq!(text.matches(backup).count(), 1, "{words:?}: {text}");
+        }
+    }
+    let manifest = fs::read(cell.path("sets/full/b/manifest.json")).unwrap();
+    cell.write("sets/full/b/manifest.json", "{}");
+    all_output(&cell, 2, &["check", "sets/full/streams.json"]);
+    cell.write("sets/full/b/manifest.json", manifest);
     // The directory exists, but the backup in it does not.
     fs::remove_dir_all(cell.path("sets/full/b")).unwrap();
     cell.make_dir("sets/full/b");
@@ -88,6 +101,7 @@ fn an_instance_without_files_is_refused() {
         for words in commands_with(other) {
             let text = cell.program_refused(&words);
             assert!(text.starts_with("nothing found at ") && text.contains(other), "{words:?}: {text}");
+            assert!(text.contains("no file in it has the header of an ESE log"), "{words:?}: {text}");
             assert!(text.contains("; specify the directory of an instance"), "{words:?}: {text}");
         }
     }
@@ -143,6 +157,35 @@ fn links_that_lead_nowhere_are_reported() {
         assert!(output.status.code() == Some(2) && text.contains(what), "{words:?}: {text}");
     }
     assert!(!cell.path("new").exists());
+    // If the database is named, its directory is not listed before it is changed.
+    run(&cell, 0, &["recover", "--in-place", "a/data.edb"]);
+    // Links without the name of a database or log are not needed. Emacs makes such a link for each open file.
+    fs::remove_file(cell.path("a/gone.edb")).unwrap();
+    for name in ["a/.#notes.txt", "a/.#data.edb", "a/old"] {
+        link("user@host.123:456", name);
+    }
+    run(&cell, 0, &["backup", "--from", "a", "--to", "new"]);
+    run(&cell, 0, &["replicate", "--from", "a", "--to", "copy", "--once"]);
+    run(&cell, 0, &["recover", "a", "--into", "recovered"]);
+    run(&cell, 0, &["maintain", "a"]);
+    run(&cell, 0, &["recover", "--in-place", "a"]);
+    let text = all_output(&cell, 1, &["check", "a"]);
+    assert!(text.contains("a/.#notes.txt: the target of the link does not exist"), "{text}");
+}
+
+#[test]
+fn a_check_of_unrecognised_and_unfinished_files_is_refused() {
+    let cell = CellDirectory::new();
+    cell.make_dir("notes");
+    cell.write("notes/readme.txt", "no file that can be checked");
+    for name in ["notes/a.partial", "notes/b.restoring"] {
+        cell.write(name, "unfinished");
+        for words in [&["check", "notes"][..], &["check", "--json", "notes"]] {
+            let text = all_output(&cell, 2, words);
+            assert!(text.contains(&format!("{name}: not checked, because")), "{words:?}: {text}");
+            assert!(text.contains("the only file is not an ESE database"), "{words:?}: {text}");
+        }
+    }
 }
 
 #[test]
@@ -169,11 +212,13 @@ fn an_input_without_entries_is_refused() {
     cell.write("full.edb", [1; 8192]);
     cell.write("empty.edb", "");
     cell.make_dir("nothing");
-    if all_output_of(&cell, &["disk", "fragmentation", "full.edb", "empty.edb"]).0 == Some(0) {
-        for path in ["empty.edb", "nothing"] {
-            let text = cell.program_refused(&["disk", "fragmentation", path]);
-            assert!(text.contains(path) && text.contains("; specify "), "{text}");
-        }
+    let (code, text) = all_output_of(&cell, &["disk", "fragmentation", "full.edb", "empty.edb"]);
+    if code != Some(0) {
+        return skip(TestRequirement::Kernel, format_args!("the extents of files cannot be read: {text}"));
+    }
+    for path in ["empty.edb", "nothing"] {
+        let text = cell.program_refused(&["disk", "fragmentation", path]);
+        assert!(text.contains(path) && text.contains("; specify "), "{text}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use ese_engine::RecoverySet;
 use ese_format::LogTime;
+use ese_format::recognise::has_database_or_log_extension;
 use jetcell_backup::{
     BackupError, BackupList, BackupOptions, BackupResult, BackupType, StreamBackup, back_up_stopped,
     discard_empty_set, find_stream_backup, plan_stream_backups, snapshot_stopped,
@@ -150,7 +151,7 @@ impl BackupArgs {
             refuse_inside(from, to)?;
         }
         let copy = self.pause(&vfs)?;
-        let mut files = files_at(&self.from)?;
+        let mut files = files_at(&self.from, has_database_or_log_extension)?;
         RecoverySet::require_ese_files(&vfs, &self.from, &files)?;
         let existed = to.exists();
         let snapshot = self.snapshot.snapshot()?;

@@ -28,9 +28,12 @@ const METADATA_FILES: [&str; 4] = ["manifest.json", "manifest.partial.json", "ve
 pub const SET_LIST: &str = "streams.json";
 
 /// Sets of backups among the checked files.
+#[derive(Default)]
 pub struct CheckedSets {
     /// Directories of the sets, each with its missing backups.
     sets: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// Directories of the existing backups in the sets. They are checked even if only the list of the set is named.
+    backups: Vec<PathBuf>,
     /// Directories with a list that cannot be read, each with the reason.
     unreadable: Vec<(PathBuf, BackupFault)>,
 }
@@ -39,7 +42,7 @@ impl CheckedSets {
     /// Reads the lists of sets among `files`. `backups` are the directories of `files` that contain a backup. An
     /// unreadable list is ignored if no backup is below its directory, because it then belongs to a different program.
     pub fn read(files: &[PathBuf], backups: &[PathBuf]) -> CommandResult<CheckedSets> {
-        let (vfs, mut read) = (vfs()?, CheckedSets { sets: Vec::new(), unreadable: Vec::new() });
+        let (vfs, mut read) = (vfs()?, CheckedSets::default());
         let lists = files.iter().filter(|file| file.ends_with(SET_LIST));
         for directory in lists.map(|list| parent_directory(list)) {
             let found = BackupList::find(&*vfs, directory)?;
@@ -47,14 +50,24 @@ impl CheckedSets {
                 matches!(BackupManifest::state(&*vfs, member), Ok(BackupState::NotABackup))
             };
             let own = found.sets.into_iter().filter(|(set, _)| set == directory);
-            read.sets
-                .extend(own.map(|(set, members)| (set, members.into_iter().filter(is_missing).collect())));
+            for (set, members) in own {
+                let (missing, existing): (Vec<_>, Vec<_>) = members.into_iter().partition(is_missing);
+                read.sets.push((set, missing));
+                read.backups.extend(existing);
+            }
             if read.contains(directory) || !backups.iter().any(|backup| backup.starts_with(directory)) {
                 continue;
             }
             read.unreadable.extend(found.unusable.into_iter().filter(|(path, _)| path == directory));
         }
         Ok(read)
+    }
+
+    /// Adds the existing backups of the sets to the directories of backups.
+    pub fn add_backups(&self, directories: &mut Vec<PathBuf>) {
+        directories.extend_from_slice(&self.backups);
+        directories.sort();
+        directories.dedup();
     }
 
     /// Returns true if there are no sets.

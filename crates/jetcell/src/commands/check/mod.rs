@@ -93,8 +93,9 @@ impl CheckArgs {
     /// Runs the command.
     pub fn run(self) -> CommandResult {
         let CheckedPaths { files: mut paths, skipped, skipped_outcome } = CheckedPaths::find(&self.paths)?;
-        let found = backups::backup_directories(&paths);
+        let mut found = backups::backup_directories(&paths);
         let sets = backups::CheckedSets::read(&paths, &found)?;
+        sets.add_backups(&mut found);
         let part = self.subset.is_some() || self.unverified;
         if part && self.structure {
             return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
@@ -174,7 +175,10 @@ impl CheckArgs {
             && sets.is_empty()
             && worst == CommandOutcome::Good
             && !cancel.is_cancelled();
-        if nothing && skipped.is_empty() {
+        if nothing && skipped_outcome == CommandOutcome::Good {
+            for error in &skipped {
+                error.print();
+            }
             return Err(nothing_to_check(paths.len()));
         }
         output.finish(&sets, &skipped)?;
