@@ -154,8 +154,8 @@ pub(super) fn create_first(
     Ok((file, created))
 }
 
-/// Opens the newest log for appending after its tail. Makes the file names and the content durable, with exactly the
-/// content that was read.
+/// Opens the newest log for appending after its tail. Makes the file names durable, together with exactly the content
+/// that was read.
 pub(super) fn reopen(options: &LogStreamOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let io_error = |e: std::io::Error| Error::io(&tail.path, &e);

@@ -119,8 +119,8 @@ impl Payloads {
     }
 }
 
-/// Returns the part of a record that only the page needs. If a node's data is part of the tree's sort order, redo
-/// itself needs the data; it is then not a payload.
+/// Returns the part of a record that is needed only to change the page. If a node's data is part of the tree's sort
+/// order, redo itself needs the data; it is then not a payload.
 fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
     match record {

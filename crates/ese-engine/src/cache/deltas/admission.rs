@@ -50,8 +50,8 @@ impl AdmissionBudget {
         self.largest.fetch_min(MAX_BUDGET_FACTOR * units, Ordering::Relaxed);
     }
 
-    /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself, and no session, waits for
-    /// the later writes.
+    /// Starts a recovery. During recovery, evictions cost nothing: the later writes delay only the recovery itself, not
+    /// any session.
     pub fn begin_recovery(&self) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
     }

@@ -18,9 +18,9 @@ pub(in crate::cache) struct DeltaStore {
     page_bytes: usize,
     /// Maximum number of frames whose memory the store may use. 0 means that the policy does not retain deltas.
     frame_limit: usize,
-    /// Number of frames within that limit that recovery uses for the log.
+    /// Number of frames, out of `frame_limit`, whose memory recovery currently uses for the log.
     withheld: AtomicUsize,
-    /// Number of bytes of deltas for which no frame is needed.
+    /// Number of delta bytes that the store may use without taking a frame.
     slack: usize,
     bytes: CachePadded<AtomicUsize>,
     evicted_pages: AtomicUsize,

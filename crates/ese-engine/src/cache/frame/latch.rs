@@ -20,7 +20,7 @@ pub struct PinnedPage {
 }
 
 impl PinnedPage {
-    /// Takes over a pin that is already counted.
+    /// Wraps a pin that has already been counted in the frame.
     pub(in crate::cache) fn adopt(frame: Arc<Frame>) -> PinnedPage {
         PinnedPage { frame }
     }

@@ -37,11 +37,11 @@ pub enum OnDiskVerification {
     Busy,
     /// The page could not be read from disk.
     Unreadable(io::Error),
-    /// The page was read, and its verification had this result.
+    /// The page was read and verified, with this result.
     Verified(PageIntegrity),
 }
 
-/// A read of a page range that bypasses the cache.
+/// A cache-bypassing read of a range of pages.
 pub(crate) struct WatchedRead {
     attached: Arc<AttachedFile>,
     range: Arc<AnnouncedRange>,

@@ -12,7 +12,7 @@
 //! - A claimed page has no other writer.
 //! - A writer claims pages and writes to their log only while it is counted as an active writer of their file. The
 //!   file is detached only when it has no active writers.
-//! - This module tries latches and never waits for them. No call below it waits while a latch is held.
+//! - This module tries latches and never waits for them. Nothing that it calls waits while a latch is held.
 
 use std::io;
 

@@ -44,7 +44,7 @@ const MAX_WRITE_SEGMENTS: usize = 1024;
 const MIN_WRITE_DIVISOR: usize = 8;
 /// Maximum time that an append waits for room in the buffer before its own thread writes segments.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
-/// Number of pieces of the next file that one step formats.
+/// Number of pieces of the next file that one background step fills with zeros.
 const FORMAT_PIECES: usize = 4;
 
 /// Start and end positions of records that were appended to the log.

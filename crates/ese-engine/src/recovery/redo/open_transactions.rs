@@ -36,8 +36,7 @@ impl OpenTransactions {
         self.undo_infos.extend(infos);
     }
 
-    /// Completes changes whose before-images come later in the log than the changes, and then drops all
-    /// before-images.
+    /// Adds before-images to the changes that precede them in the log, and then drops all collected before-images.
     pub fn finish_part(&mut self) {
         let infos = std::mem::take(&mut self.undo_infos);
         self.open.values_mut().for_each(|open| open.complete_from(&infos));

@@ -226,7 +226,7 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// Passes the changes to a page that need not be read to the cache. If the cache has no space for them, makes the
+    /// Leaves a page unread, and passes the changes to the cache instead. If the cache has no space for them, makes the
     /// changes on the page.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
