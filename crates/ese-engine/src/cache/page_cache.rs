@@ -112,7 +112,7 @@ impl Cache {
         attached.in_flight.wait();
         self.supply().writer().drop_retained(&attached);
         self.page_table().remove_pages(&attached, &self.shared.deltas, |_| true);
-        // A read-ahead may have started before the writers were locked out.
+        // A read-ahead may have started after the first wait.
         attached.in_flight.wait();
         self.shared.remove_file(file);
         Ok(())

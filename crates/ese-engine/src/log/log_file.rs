@@ -13,7 +13,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 use super::{LogStreamOptions, LogTail};
 use crate::{Error, Result};
 
-/// Number of zero bytes per write.
+/// Number of zero bytes per write when part of a file is filled with zeros.
 const ZEROS_BYTES: usize = 256 << 10;
 
 /// Format version of a stream. A stream that another engine began keeps its version, because a header with an older

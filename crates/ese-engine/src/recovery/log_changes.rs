@@ -20,7 +20,7 @@ pub struct LogChanges {
     pub records: u64,
     /// Number of committed transactions. ESE: `Commit0`.
     pub commits: u64,
-    /// Pages that were changed, by database.
+    /// Changed pages, grouped by database.
     pub pages: Vec<(Signature, BTreeSet<PageNumber>)>,
     /// Number of changed pages in databases that the log does not name.
     pub unnamed_pages: u64,

@@ -200,7 +200,7 @@ mod tests {
         PositionedRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
     }
 
-    /// Creates a window with the records that fit, at most `count`.
+    /// Creates a window that contains up to `count` records, as long as they fit.
     fn window(limit: usize, count: u16) -> ReplayWindow {
         let mut window = ReplayWindow::new(limit);
         let full = (0..count).find(|number| window.push(record(*number)).is_err());

@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicUsize, Ordering};
 
 use super::admission::AdmissionBudget;
 
-/// Estimated overhead in bytes of one evicted page, in addition to its deltas.
+/// Estimated memory that one evicted page uses in addition to its deltas, in bytes.
 const ENTRY_BYTES: usize = 128;
 /// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of being evicted
 /// with its deltas.

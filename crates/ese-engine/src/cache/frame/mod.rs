@@ -91,7 +91,7 @@ pub(super) struct Frame {
 
 /// The part of a frame that the latch protects.
 pub(super) struct FrameBody {
-    /// Empty while a transfer fills the memory.
+    /// Bytes of the page. The buffer is empty while a transfer is filling the frame's memory.
     pub bytes: IoBuffer,
     pub undo: Vec<Arc<dyn DeferredUndo>>,
 }

@@ -21,7 +21,7 @@ const SAMPLE: usize = 24;
 const SAMPLES: usize = 4;
 /// Number of frames in a sweep.
 const SWEEP: usize = 2048;
-/// Age, in cache turnovers, of the earlier use that is assumed for a page that has been used only once.
+/// Number of cache turnovers between the only use of a page and the earlier use that is assumed for it.
 const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;

@@ -83,7 +83,7 @@ impl Drop for WriteClaim {
     }
 }
 
-/// Writes pages of all files.
+/// Writes back dirty pages of all attached files.
 pub(in crate::cache) struct WriteBack {
     pub(super) shared: Arc<CacheInner>,
     page_size: PageSize,
@@ -181,7 +181,7 @@ impl WriteBack {
             })
             .collect();
         self.shared.transfer_buffers.cancel(room - latched.len() - keeping.pages.len());
-        // After a panic, the claims would remain forever, and other threads would wait for them.
+        // After a panic, the claims would never be released, and other threads would wait for them forever.
         let written = abort_on_panic(|| {
             self.retain_copies(attached, keeping);
             self.write_latched(attached, latched, needed, reason, ended)

@@ -107,7 +107,7 @@ impl LoadedLog {
     }
 }
 
-/// A segment in a file of `of` segments.
+/// A segment of a log file that has `file_segments` segments.
 struct Segment<'a> {
     generation: Generation,
     file_segments: u16,

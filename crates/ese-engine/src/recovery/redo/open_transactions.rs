@@ -72,7 +72,8 @@ impl OpenTransactions {
         self.open.get(&procid).map(|open| open.transaction.clone())
     }
 
-    /// Notes that a record begins, changes the level of, or ends a transaction. Returns a transaction that ended.
+    /// Updates the open transactions for a record that begins or ends one, or changes its level. Returns the
+    /// transaction if it ended.
     pub(super) fn note(
         &mut self,
         record: &LogRecord,

@@ -68,7 +68,8 @@ pub(super) struct PageRedo {
 }
 
 impl PageRedo {
-    /// Returns whether a page with this change time lacks the change. Otherwise the page was written after the change.
+    /// Returns whether a page whose database time is `page` lacks the change. If not, the page was written after the
+    /// change.
     pub fn is_missing(&self, page: DbTime) -> bool {
         self.after > page || page.is_unwritten()
     }
