@@ -185,7 +185,7 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<RedoResult> {
         let AnalysisResult { undo_infos, window, rest, .. } = analysis;
         let threads = redo_threads(self.options);
-        // Redo keeps the cache memory that the next windows will need.
+        // If more windows follow, redo keeps half of the granted cache memory for them.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;

@@ -101,7 +101,8 @@ pub(crate) struct OpenedFile {
 }
 
 impl DatabaseFile {
-    /// Opens a locked file for use. Afterwards, its pages can be read. The header on disk does not change.
+    /// Makes a locked file available to the engine. Afterwards, its pages can be read. The header on disk does not
+    /// change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins, numbers, events } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;

@@ -6,8 +6,8 @@
 
 use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// Number of evictions that one reused page pays for. If fewer than one in `GAIN` evicted pages is used again,
-/// eviction without a write is not worthwhile.
+/// Number of budget units, and thus of evictions, that one reused page earns. If fewer than one in `GAIN` evicted pages
+/// is used again, eviction without a write is not worthwhile.
 const GAIN: i64 = 2;
 /// Initial budget in pages per frame. It takes some time until evicted pages are used again, and the budget must last
 /// until then. If none is ever used again, the cost is this many unnecessary reads per frame, once.

@@ -32,7 +32,7 @@ pub(in crate::cache) enum CleanClaim {
 /// Special value for the delta size of a page whose changes are not recorded as deltas.
 pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
 
-/// How a page in memory differs from the page on disk.
+/// Tracks how a page in memory differs from the page on disk.
 #[derive(Default)]
 pub(super) struct Modification {
     dirty: bool,

@@ -1,4 +1,4 @@
-//! Keeps track of unreadable pages, and installs page images in place of pages that cannot be read.
+//! Keeps track of unreadable pages, and installs page images instead of reading the pages.
 
 use std::time::Duration;
 

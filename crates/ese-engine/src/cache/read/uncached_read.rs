@@ -48,7 +48,7 @@ pub(crate) struct WatchedRead {
 }
 
 impl WatchedRead {
-    /// Returns the pages that a writer may have written since the range was announced.
+    /// Returns the pages of the range that writers may have written since it was announced.
     pub fn possibly_written(&self) -> BTreeSet<PageNumber> {
         self.range.written.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Tracks the page ranges of a file that are being read by reads that bypass the cache. Writers consult this list.
+//! Tracks the page ranges of a file that are being read without going through the cache. Writers consult this list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

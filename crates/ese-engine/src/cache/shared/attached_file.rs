@@ -23,7 +23,7 @@ pub(in crate::cache) struct AttachedFile {
     pub sync: Mutex<()>,
     /// Active writers and incomplete transfers. Closed before the file is detached.
     pub in_flight: InFlightCounter,
-    /// Page ranges that are being read by reads that bypass the cache.
+    /// Page ranges that are being read without going through the cache.
     pub announced: AnnouncedRanges,
     pub released: ReleasedPages,
     /// Pages that could not be read.

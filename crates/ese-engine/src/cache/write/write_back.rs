@@ -444,7 +444,7 @@ fn completed(
     }
     if reason != WriteReason::Flush {
         let left = shared.background.end(1);
-        // In all other cases, the cleaner would have nothing to start, or it has already been notified.
+        // At any other count, the cleaner could not start a batch, or it has already been notified.
         if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
             shared.cleaner_signal.notify();
         }

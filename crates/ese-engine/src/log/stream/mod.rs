@@ -443,8 +443,8 @@ impl LogStream {
         self.write(None)
     }
 
-    /// Does background work that the writer should not wait for because it includes syncs: prepares the next file,
-    /// and names the generation if that was requested. Returns `false` if the disk is full.
+    /// Does the background work that includes syncs, for which the writer should not wait: prepares the next file, and
+    /// names the generation if that was requested. Returns `false` if the disk is full.
     pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;

@@ -19,7 +19,7 @@ use crate::MacroError;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
 
-/// A record's effects on pages.
+/// Effects of one log record on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PageEffects {
     pub pages: Vec<(PageNumber, PageRole)>,

@@ -42,7 +42,7 @@ impl OpenTransactions {
         self.open.values_mut().for_each(|open| open.complete_from(&infos));
     }
 
-    /// Stores the information that redo found on a window's pages.
+    /// Adds to the operations the information that redo found on a window's pages.
     pub(super) fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         self.open.values_mut().for_each(|open| open.complete(recovered));
     }

@@ -16,7 +16,7 @@ use crate::pages::apply::split_type;
 
 const NONE: u64 = u64::MAX;
 const LEAF: PageFlags = PageFlags::LEAF;
-/// Page that is split.
+/// Number of the page that the tests split.
 const SPLIT: u32 = 10;
 const RIGHT: u32 = 11;
 const NEW: u32 = 12;

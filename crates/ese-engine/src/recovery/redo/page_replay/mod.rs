@@ -283,7 +283,7 @@ impl<'a> PageReplay<'a> {
                 self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // The page may have been returned to the file system later. If it was not, redo fails when it ends.
+            // A later record may have returned the page to the file system. Otherwise, redo fails at its end.
             Err(Error::Corrupt { path, page, mut fault }) => {
                 let of_load = is_link(&self.decode(first)?);
                 if of_load {
