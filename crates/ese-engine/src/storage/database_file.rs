@@ -74,7 +74,8 @@ pub struct DatabaseFile {
     /// Serialises header writes. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderGenerations>,
-    /// Number of newest generations that the header does not name as required. Zero while it is being detached.
+    /// Number of newest generations that the header does not name as required. Zero while the database is being
+    /// detached.
     waypoint_latency: AtomicU32,
     /// Serialises changes to space trees. Acquired after the structure lock of a tree.
     pub(crate) space: Mutex<()>,
