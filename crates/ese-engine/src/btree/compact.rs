@@ -221,7 +221,7 @@ impl StructureLock<'_> {
         self.density_reserve() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
     }
 
-    /// Returns true if `accepts` returns true for the two leaves. The leaves can still change before they are latched
+    /// Latches the two leaves and returns the result of `accepts`. The leaves can still change before they are latched
     /// again.
     fn check_pair(&self, pair: &LeafPair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];

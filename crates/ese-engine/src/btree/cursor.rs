@@ -91,7 +91,7 @@ impl TreeCursor {
         self.bookmark.as_ref()
     }
 
-    /// Returns the data of the current record, as the view used for the last move sees it.
+    /// Returns the data of the current record, as seen by the view used for the last move.
     pub fn data(&self) -> &[u8] {
         &self.data
     }

@@ -26,7 +26,7 @@ pub enum DescentTarget<'a> {
 }
 
 impl Tree {
-    /// Interprets the bytes of a latched page of this tree.
+    /// Returns a view of the bytes of a latched page of this tree.
     pub fn view<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
         Page::new(bytes, self.file.page_size)
     }

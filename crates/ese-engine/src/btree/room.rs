@@ -153,9 +153,9 @@ impl Tree {
         }
     }
 
-    /// Pins the page that a split of the leaf of `bytes` may need. This happens before the structure lock is
-    /// acquired, so that other splits do not wait for the disk. The result is only a hint: the leaf can have another
-    /// neighbour by the time the lock is acquired.
+    /// Pins the page that a split of the leaf of `bytes` may need. This happens before the structure lock is acquired;
+    /// otherwise other splits would wait for the disk. The result is only a hint: the leaf can have another neighbour
+    /// by the time the lock is acquired.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
         let leaf = self.leaf_for_read(DescentTarget::Key(bytes))?;
         let next = self.view(&leaf).next();

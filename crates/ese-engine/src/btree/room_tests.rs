@@ -19,7 +19,7 @@ use crate::{DatabaseOptions, Instance};
 
 /// Number of the record that the tests change.
 const LARGE: u32 = 100;
-/// Length of this record's data in bytes. It leaves less than half a page free.
+/// Length of that record's data in bytes. With this length, less than half a page stays free.
 const LENGTH: usize = 3000;
 
 /// A transaction step, with the resulting length of the record's data.

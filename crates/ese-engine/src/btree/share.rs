@@ -45,7 +45,7 @@ pub(super) enum SharingPlan {
     SplitInThree { cut: SplitPoint, from_right: usize, separator: Vec<u8> },
 }
 
-/// Result of executing a [`SharingPlan`].
+/// Result of carrying out a [`SharingPlan`].
 pub(super) enum SharingResult {
     /// This page has room for the incoming node at this line.
     Room(PageNumber, usize),

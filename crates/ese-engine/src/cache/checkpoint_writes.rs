@@ -11,9 +11,9 @@ use crate::cache::shared::{AttachedFile, WRITES_IN_FLIGHT};
 use crate::cache::write::{UnflushedPagePolicy, WRITE_BATCH, WriteBack, WriteReason};
 use crate::{Corruption, Error, InstanceFailure, Result};
 
-/// Number of pages per round of a flush.
+/// Number of pages that a flush writes per round.
 const FLUSH_ROUND: usize = 1024;
-/// Pause before pages that are in use are tried again.
+/// Pause before a flush retries pages that were in use.
 const FLUSH_RETRY_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Cache {
@@ -44,8 +44,8 @@ impl Cache {
         // frames.
         for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
             self.shared.background.wait_below(WRITES_IN_FLIGHT);
-            // A page that cannot be read prevents the checkpoint from advancing. A session that fetches the page gets
-            // the error.
+            // Read errors are ignored here. An unreadable page keeps the checkpoint from advancing, and a session that
+            // fetches the page gets the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started += self.writer().write_pages(
                 pages,
@@ -222,7 +222,8 @@ impl Cache {
             if !deltas_pending {
                 return resident;
             }
-            // If a page was created but never changed, `fetch_cold` reads it only if it is not pinned elsewhere.
+            // The pin is dropped first, because `fetch_cold` reads a created but unchanged page only if the page has no
+            // other pin.
             drop(resident);
             self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
         };

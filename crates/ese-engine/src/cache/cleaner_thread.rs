@@ -26,7 +26,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Stops the cleaner thread and waits until it has ended. The cache works without this thread, too.
+    /// Stops the cleaner thread and waits until it has ended. The cache also works without this thread.
     pub fn shutdown(&self) {
         self.shared.cleaner_signal.stop();
         if let Some(thread) = self.cleaner.lock().take() {

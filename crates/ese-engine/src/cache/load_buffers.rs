@@ -6,7 +6,8 @@ use jetcell_vfs::IoBuffer;
 /// Buffers that the trees of a bulk load use one after another. Several loads can share them
 /// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)).
 ///
-/// Touching fresh memory for the first time takes more processor time than copying data into it.
+/// Buffers are reused because touching fresh memory for the first time takes more processor time than copying data into
+/// it.
 #[derive(Default)]
 pub struct LoadBuffers {
     free: Mutex<Vec<IoBuffer>>,
@@ -18,7 +19,7 @@ pub struct LoadBuffers {
 pub(crate) struct SortMemory {
     /// Concatenated nodes.
     pub nodes: Vec<u8>,
-    /// First bytes of each node as a number, and the offset of the node.
+    /// The first bytes of each node, as a number, and the node's offset in `nodes`.
     pub places: Vec<(u64, u32)>,
 }
 

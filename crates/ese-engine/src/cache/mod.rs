@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, except for frames that deltas
-//!   return early because all others are in use ([`deltas`]).
+//! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, unless the cache has to take frames
+//!   back from deltas because all others are in use ([`deltas`]).
 //! - A pin keeps a page resident and a latch protects its bytes. No thread waits for I/O with a latch held.
 //! - A page is written only when its undo information is logged, the log is durable up to its last change, and the
 //!   waypoint has passed that change. If a page changes too often, a copy of it is retained and written later

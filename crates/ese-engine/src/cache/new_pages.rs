@@ -45,8 +45,8 @@ impl NewPageWrites {
 }
 
 impl Cache {
-    /// Starts writing new pages. `buffer` contains the sealed pages, starting with page `first`. A failed write
-    /// affects only the result of `writes`, because nothing refers to the pages yet.
+    /// Starts writing new pages. `buffer` contains the sealed pages, starting with page `first`. A failed write is
+    /// reported only through `writes`, because nothing refers to the pages yet.
     pub(crate) fn write_new_pages(
         &self,
         file: AttachedFileId,

@@ -47,7 +47,7 @@ pub struct CacheOptions {
     /// `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
-    /// Treatment of dirty pages when they are evicted.
+    /// Policy for evicting dirty pages.
     pub eviction: EvictionPolicy,
     /// Number of evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
@@ -55,7 +55,7 @@ pub struct CacheOptions {
     /// Maximum number of bytes of adjacent pages combined into one transfer. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
-    /// Seed for the sampling that selects victims.
+    /// Seed for the random sampling that selects pages to evict.
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct CacheLimits {
     pub dirty: usize,
     /// Number of frames whose memory deltas may use.
     pub delta_frames: usize,
-    /// Memory for deltas in addition to the memory of those frames, in pages.
+    /// Memory for deltas in addition to the memory of `delta_frames`, in pages.
     pub delta_slack: usize,
     /// Maximum size of a transfer, in pages.
     pub run: usize,
@@ -103,8 +103,8 @@ pub(super) struct CacheLimits {
 
 /// Maximum total size of all transfer buffers, in bytes. This is sufficient to keep the deepest device queue busy.
 const MAX_TRANSFER_BYTES: usize = 8 << 20;
-/// Divisor of the cache size. The result is the memory for deltas recorded between two evictions, because only
-/// evictions give further frames to deltas.
+/// Divisor of the cache size that gives the memory for deltas recorded between two evictions. Only evictions give
+/// further frames to deltas.
 const DELTA_SLACK_SHARE: usize = 64;
 /// Number of frames that deltas never use, because several sessions may each pin a few pages.
 const MIN_FRAMES: usize = 32;

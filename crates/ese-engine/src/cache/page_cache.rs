@@ -1,4 +1,4 @@
-//! The page cache: its parts, attaching and detaching files, counters.
+//! The [`Cache`] type: construction, attaching and detaching of files, and counters.
 //!
 //! Redo buffers changes to pages that are not in memory. A page with logged changes is read only when a session needs
 //! it or when it must be written. InnoDB calls this a change buffer.
@@ -112,7 +112,7 @@ impl Cache {
         attached.in_flight.wait();
         self.supply().writer().drop_retained(&attached);
         self.page_table().remove_pages(&attached, &self.shared.deltas, |_| true);
-        // A read-ahead may have started in the meantime.
+        // A read-ahead may have started after the first wait.
         attached.in_flight.wait();
         self.shared.remove_file(file);
         Ok(())
@@ -169,7 +169,7 @@ impl Cache {
         MemoryGrant::new(&self.shared, self.residents().pool(), bytes, self.limits.frames / 2)
     }
 
-    /// Returns true if [`Cache::buffer_change`] can ever succeed.
+    /// Returns true if the cache can buffer changes with [`Cache::buffer_change`] at all.
     pub(crate) fn buffers_changes(&self) -> bool {
         self.shared.deltas.is_enabled()
     }

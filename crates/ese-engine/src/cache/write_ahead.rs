@@ -40,8 +40,8 @@ pub trait TornPageGuard: Send + Sync {
 /// Guard that is held while a batch of protected pages is being written in place.
 pub type ProtectedBatch = Box<dyn Send + Sync>;
 
-/// A change whose before-image is not in the log yet. It is attached to the page and needs to be logged only if the
-/// page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
+/// A before-image that is not in the log yet. It is attached to the page and needs to be logged only if the page is
+/// written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
 #[doc(alias = "lrtypUndoInfo")]
 pub trait DeferredUndo: Send + Sync {
     /// Returns true if [`DeferredUndo::log`] can write to the log. This is not possible during redo of a log that

@@ -41,7 +41,7 @@ impl CheckpointFile {
         Ok(Checkpoint::decode_file(&copies).ok())
     }
 
-    /// Allocates the space that the file needs, so that an instance can shut down even if the disk is full.
+    /// Allocates the space that the file needs. An instance can then shut down even if the disk is full.
     pub fn reserve(&self) -> Result<()> {
         self.open().map(|_| ())
     }
@@ -65,7 +65,7 @@ impl CheckpointFile {
         open.clone().ok_or_else(|| Error::io(&self.path, &std::io::ErrorKind::NotFound.into()))
     }
 
-    /// Writes both copies, with a sync after each, so that one copy is always complete.
+    /// Writes both copies, with a sync after each. One copy is therefore always complete.
     pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
         let io_error = |e: std::io::Error| Error::io(&self.path, &e);
         let file = self.open()?;

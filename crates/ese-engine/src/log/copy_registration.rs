@@ -80,8 +80,8 @@ impl CopyRegistration {
         replaced.map_err(|error| Error::io(&path, &error))
     }
 
-    /// Creates a replacement for a registration that cannot be read. It requires all logs. `newest` is the newest
-    /// generation at the time of the call.
+    /// Creates a replacement for a registration that cannot be read. The replacement requires all logs. `newest` is the
+    /// newest generation at the time of the call.
     pub fn unreadable(id: &str, stream: Signature, newest: Generation) -> CopyRegistration {
         CopyRegistration {
             id: id.to_string(),

@@ -12,9 +12,9 @@ use jetcell_vfs::Clock;
 /// Decides whether a commit waits for other commits.
 ///
 /// Sessions that commit one transaction after another form two groups that alternate: while one group's commits are
-/// being written, the threads of the other group work. If a commit waits until all sessions have arrived, one write
-/// is enough for both groups. This is faster only if the sessions arrive soon. Each time they do not, waiting is
-/// suspended for more writes than the time before.
+/// being written, the threads of the other group work. If a commit waits until all sessions have arrived, one write is
+/// enough for both groups. This is faster only if the sessions arrive soon. Each time they do not, waiting is suspended
+/// for a larger number of writes than before.
 pub(super) struct GroupCommit {
     /// Number of commits that took part in the last write or are waiting for the next write.
     pub expected: usize,
@@ -40,8 +40,8 @@ impl GroupCommit {
         GroupCommit { expected: 1, max_wait: MIN_WAIT, suspended: 0, next_suspension: MIN_SUSPENSION }
     }
 
-    /// Returns whether to wait until more than `present` commits are present. Called once by each commit that could
-    /// start a write.
+    /// Returns whether a commit should wait until more than `present` commits are present. Called once by each commit
+    /// that could start a write.
     pub fn should_wait(&mut self, present: usize) -> bool {
         if self.suspended > 0 {
             self.suspended -= 1;

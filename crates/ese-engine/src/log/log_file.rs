@@ -13,7 +13,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 use super::{LogStreamOptions, LogTail};
 use crate::{Error, Result};
 
-/// Number of zero bytes per write.
+/// Number of zero bytes per write when part of a file is filled with zeros.
 const ZEROS_BYTES: usize = 256 << 10;
 
 /// Format version of a stream. A stream that another engine began keeps its version, because a header with an older
@@ -154,8 +154,8 @@ pub(super) fn create_first(
     Ok((file, created))
 }
 
-/// Opens the newest log for appending after its tail. Makes the file names and the content durable, with exactly the
-/// content that was read.
+/// Opens the newest log for appending after its tail. Makes the file names durable, together with exactly the content
+/// that was read.
 pub(super) fn reopen(options: &LogStreamOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let io_error = |e: std::io::Error| Error::io(&tail.path, &e);

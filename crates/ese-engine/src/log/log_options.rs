@@ -67,7 +67,7 @@ pub struct LogCounters {
     pub writes: u64,
     /// Number of segment bytes written, excluding shadows.
     pub written: u64,
-    /// Number of flushes that had to wait for durability. On average, `flushes / writes` of them shared each write.
+    /// Number of flushes that had to wait for durability. On average, `flushes / writes` flushes shared one write.
     pub flushes: u64,
     /// Number of appends that had to wait because the buffer was full.
     pub stalls: u64,

@@ -247,7 +247,7 @@ impl SegmentBuffer {
         LogPosition { segment: self.open.segment - self.in_block as u16, ..self.open }
     }
 
-    /// Hands over the block's full segments. The open segment continues in another block.
+    /// Moves the block, with its full segments, to the list of full runs. The open segment continues in another block.
     fn end_block(&mut self) {
         if self.in_block == 0 {
             return;

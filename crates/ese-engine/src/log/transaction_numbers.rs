@@ -1,4 +1,4 @@
-//! Sequence numbers of the begins and commits in the log.
+//! Sequence numbers of the Begin0 and Commit0 records in the log.
 
 use ese_format::log::record::{Begin0, BeginLevels, Commit0, LogRecord};
 use jetcell_sync::atomic::{AtomicU64, Ordering};

@@ -73,8 +73,7 @@ pub(crate) fn run<T>(
     run_for_session(file, SYSTEM_PROCID, privileged, work)
 }
 
-/// Runs `work` as one group and commits it, like [`run`]. The group contains a change made by a session's
-/// transaction.
+/// Works like [`run`], for a group that contains a change made by a session's transaction.
 pub(crate) fn run_for_session<T>(
     file: &Arc<DatabaseFile>,
     procid: u16,

@@ -23,9 +23,9 @@ use crate::page_misfit::PageMisfit;
 pub(crate) enum PathEdit {
     /// The entry is deleted. If it was the last entry and had no key, the preceding entry loses its key.
     Delete(u16),
-    /// The entry gets the separator of the merge.
+    /// The entry gets the separator of the merge as its key.
     SetKey(u16),
-    /// The entry leads to the left page, and the preceding entry is deleted.
+    /// The entry is changed to lead to the left page, and the preceding entry is deleted.
     LeadToLeft(u16, PageNumber),
     /// The page is removed from the tree.
     Empty,

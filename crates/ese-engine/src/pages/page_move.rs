@@ -16,7 +16,7 @@ pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) ->
     bytes.copy_from_slice(&record.page(size)?);
     let mut page = PageMut::new(bytes, size);
     page.set_number(record.destination);
-    // The space between nodes can contain leftover bytes of deleted records.
+    // The space between nodes can contain leftover bytes of deleted records, so the scrubbed mark is removed.
     page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE - PageFlags::SCRUBBED);
     Ok(())
 }

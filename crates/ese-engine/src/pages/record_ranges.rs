@@ -22,7 +22,7 @@ pub(super) struct RecordRange {
 }
 
 impl RecordRange {
-    /// Returns the number of records in the log.
+    /// Returns the number of log records for the range, including the two that enclose a macro.
     pub fn record_count(&self) -> u32 {
         self.records.len() as u32 + if self.in_macro { 2 } else { 0 }
     }

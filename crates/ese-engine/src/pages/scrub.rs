@@ -7,8 +7,8 @@ use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use super::apply::ApplyResult;
 use crate::page_misfit::PageMisfit;
 
-/// Bytes with which ESE overwrites, in this order: deleted data, long-value chunks, unused bytes of pages in use, and
-/// pages that are not in use.
+/// Fill bytes with which ESE overwrites data. In order: deleted data, long-value chunks, unused bytes of pages in use,
+/// and pages that are not in use.
 const DELETED_DATA: u8 = b'D';
 const LONG_VALUE: u8 = b'L';
 const FREE_OF_USED_PAGE: u8 = b'Z';

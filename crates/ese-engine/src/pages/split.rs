@@ -265,7 +265,7 @@ struct SplitPages {
     right: Option<PageNumber>,
 }
 
-/// The line numbers of a split, which include the incoming node.
+/// Line numbers in the record of a split. They count the incoming node.
 struct SplitLines {
     operation: u8,
     operation_line: usize,
@@ -291,13 +291,13 @@ impl SplitLines {
         }
     }
 
-    /// Returns the line number of an existing node.
+    /// Returns the line number that the record uses for an existing node.
     fn line_in_record(&self, line: usize) -> usize {
         line + usize::from(self.operation == split_operation::INSERT && line >= self.operation_line)
     }
 
-    /// Returns the fields for the lines of the two prefixes. The second number is relative to the first line of the
-    /// new page.
+    /// Returns the record's fields for the lines of the two prefixes. The second number is relative to the first line
+    /// of the new page.
     fn prefix_fields(&self, [split, new]: [Option<usize>; 2]) -> [i32; 2] {
         let field = |line: Option<usize>| line.map_or(-1, |line| line as i32);
         [

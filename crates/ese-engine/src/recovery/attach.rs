@@ -136,8 +136,8 @@ impl Attacher {
         }
     }
 
-    /// Ends the restore of databases that come from a backup. All logs that the backup needs have been replayed to
-    /// them.
+    /// Ends the restore of databases that come from a backup. Called once all logs that the backup needs have been
+    /// replayed.
     pub fn finish_restore(&self) -> Result<()> {
         self.core.databases().iter().try_for_each(|database| database.file.mark_restored())
     }

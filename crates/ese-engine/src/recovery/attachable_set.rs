@@ -17,10 +17,10 @@ use crate::storage::check_format;
 use crate::{Error, Result};
 
 impl RecoverySet {
-    /// Finds a set like [`RecoverySet::find_nearby`], for databases that an instance will attach. Clean databases do
-    /// not need logs. If there are no logs, the set contains only the databases.
+    /// Works like [`RecoverySet::find_nearby`], but for databases that an instance will attach. Clean databases do not
+    /// need logs. If there are no logs, the set contains only the databases.
     ///
-    /// Returns an error if none of the databases can be written. Nothing has been changed by then.
+    /// Returns an error if none of the databases can be written. In that case, nothing has been changed.
     pub fn find_attachable(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let (found, databases) = logs_nearby(vfs, files)?;
         let clean = databases.iter().all(|database| database.header.state == DatabaseState::CleanShutdown);
@@ -38,7 +38,7 @@ impl RecoverySet {
         }
     }
 
-    /// Finds a set like [`RecoverySet::find`]. If none of the files is a log, also uses the logs in the
+    /// Works like [`RecoverySet::find`]. If none of the files is a log, this also uses the logs in the
     /// [directories](log_directories) where the logs of these databases usually are.
     pub fn find_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         RecoverySet::find(vfs, &logs_nearby(vfs, files)?.0)
@@ -64,7 +64,7 @@ fn logs_nearby(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<(Vec<PathBuf>, V
         databases.iter().flat_map(|database| log_directories(&database.path)).collect();
     for directory in directories {
         let listed = match vfs.list(&directory) {
-            // Most of the directories do not exist.
+            // Most of the usual directories do not exist.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
             listed => listed.map_err(|error| Error::io(&directory, &error))?,
         };

@@ -1,4 +1,4 @@
-//! Collects the changes in part of a log, for a history that is being abandoned.
+//! Collects the changes in the part of a log whose history is being abandoned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct LogChanges {
     pub records: u64,
     /// Number of committed transactions. ESE: `Commit0`.
     pub commits: u64,
-    /// Pages that were changed, by database.
+    /// Changed pages, grouped by database.
     pub pages: Vec<(Signature, BTreeSet<PageNumber>)>,
     /// Number of changed pages in databases that the log does not name.
     pub unnamed_pages: u64,
@@ -114,7 +114,7 @@ impl OpenGroups {
             self.group = (missing > 0).then_some((missing, Vec::new()));
             return Vec::new();
         }
-        // Redo treats interrupted groups, and records that a group does not count, in the same way.
+        // This matches how redo treats interrupted groups and records that do not count as part of a group.
         match record {
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
             record if !record.counts_in_group() => return Vec::new(),

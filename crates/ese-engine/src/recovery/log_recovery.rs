@@ -64,8 +64,8 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<LogRecovery<'a>> {
         let (oldest, newest) = reader.range();
         let signature = reader.header_of(newest)?.signature;
-        // A checkpoint that belongs to another stream or is outside the logs is ignored. The first position after the
-        // newest log is valid, because the next generation may not have been entered.
+        // A checkpoint that belongs to another stream or is outside the logs is ignored. The start of the next
+        // generation is a valid position, even if that generation has not been entered yet.
         let end = LogPosition::new(newest.next().0, 1, RECORDS_AT as u16);
         let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
             checkpoint.log_signature == signature
@@ -185,7 +185,7 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<RedoResult> {
         let AnalysisResult { undo_infos, window, rest, .. } = analysis;
         let threads = redo_threads(self.options);
-        // Redo keeps the cache memory that the next windows will need.
+        // If more windows follow, redo keeps half of the granted cache memory for them.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;

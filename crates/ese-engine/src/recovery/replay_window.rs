@@ -119,8 +119,8 @@ impl Payloads {
     }
 }
 
-/// Returns the part of a record that only the page needs. If a node's data is part of the tree's sort order, redo
-/// itself needs the data; it is then not a payload.
+/// Returns the part of a record that is needed only to change the page. If a node's data is part of the tree's sort
+/// order, redo itself needs the data; it is then not a payload.
 fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
     match record {
@@ -200,7 +200,7 @@ mod tests {
         PositionedRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
     }
 
-    /// Creates a window with the records that fit, at most `count`.
+    /// Creates a window that contains up to `count` records, as long as they fit.
     fn window(limit: usize, count: u16) -> ReplayWindow {
         let mut window = ReplayWindow::new(limit);
         let full = (0..count).find(|number| window.push(record(*number)).is_err());

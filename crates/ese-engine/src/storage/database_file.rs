@@ -74,7 +74,8 @@ pub struct DatabaseFile {
     /// Serialises header writes. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderGenerations>,
-    /// Number of the newest generations that the file does not require. Zero while it is being detached.
+    /// Number of newest generations that the header does not name as required. Zero while the database is being
+    /// detached.
     waypoint_latency: AtomicU32,
     /// Serialises changes to space trees. Acquired after the structure lock of a tree.
     pub(crate) space: Mutex<()>,
@@ -101,7 +102,8 @@ pub(crate) struct OpenedFile {
 }
 
 impl DatabaseFile {
-    /// Opens a locked file for use. Afterwards, its pages can be read. The header on disk does not change.
+    /// Makes a locked file available to the engine. Afterwards, its pages can be read. The header on disk does not
+    /// change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins, numbers, events } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;

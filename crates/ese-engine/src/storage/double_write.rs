@@ -42,7 +42,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
 /// not include the database's extension.
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
-/// Maximum number of pages in a batch, so that their entries fit into the descriptor.
+/// Maximum number of pages in a batch. Their entries must fit into the descriptor.
 const MAX_BATCH: usize = (DESCRIPTOR - ENTRIES) / ENTRY;
 const COUNT: usize = 72;
 const OLD_COUNT: usize = 36;

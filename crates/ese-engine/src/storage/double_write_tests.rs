@@ -85,7 +85,7 @@ fn a_torn_image_is_not_used_although_its_checksum_matches() {
     assert_eq!(restored(&old, &new, tear), (0, old));
 }
 
-/// The log lacks an image's changes if an operator has restored an older copy of it or if it is a different log.
+/// A log lacks an image's changes if it is a different log, or an older copy of the log that an operator has restored.
 #[test]
 fn a_page_image_newer_than_the_log_is_ignored() {
     let (old, new) = (image(10, 1), image(20, 2));

@@ -12,8 +12,8 @@ use crate::Result;
 use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
-/// The newest required and the newest possibly committed generation, according to the header on disk. While the
-/// database is not in use, all generations are covered.
+/// The newest required and the newest possibly committed generation, according to the header on disk. A header that is
+/// not marked dirty covers all generations.
 pub(super) struct HeaderGenerations {
     required: AtomicU32,
     committed: AtomicU32,

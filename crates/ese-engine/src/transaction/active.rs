@@ -29,7 +29,7 @@ pub(crate) trait TransactionHost: Send + Sync {
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
-/// A rollback in progress, for which changes are being undone.
+/// The rollback on whose behalf a change is being undone.
 pub(crate) struct ActiveRollback {
     /// Session number in log records.
     pub procid: u16,

@@ -50,7 +50,7 @@ pub struct EndedTransactions {
     pinned: Mutex<VecDeque<(LogPosition, CheckpointPin)>>,
     /// Held by the thread that cleans up. Only one thread cleans up at a time, which preserves the order.
     cleaning: Mutex<()>,
-    /// Snapshot of a running transaction whose end other threads have awaited in vain.
+    /// Snapshot of a running transaction for whose end other threads have waited in vain.
     timed_out_wait: AtomicU64,
 }
 

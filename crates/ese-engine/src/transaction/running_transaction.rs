@@ -17,8 +17,8 @@ pub(super) struct RunningTransaction {
     pub undo: Vec<UndoEntry>,
     /// Length of `undo` at the start of each level.
     pub savepoints: Vec<usize>,
-    /// Inserts that a rollback has undone so far; set from its start until it succeeds. After a failure, the rollback
-    /// can only be repeated, and the repetition needs these entries.
+    /// Inserts that a rollback has undone so far. Set from the start of the rollback until it succeeds. After a
+    /// failure, the rollback can only be repeated, and the repetition needs these entries.
     pub partial_rollback: Option<Vec<UndoEntry>>,
     /// Number of innermost levels that belong to failed statements that could not be rolled back. The caller did not
     /// begin these levels, so the next rollback rolls them back first.

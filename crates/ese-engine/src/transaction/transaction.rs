@@ -93,7 +93,7 @@ pub struct ReadView {
 }
 
 impl ReadView {
-    /// Returns a view that sees all commits, past and future. For background work that needs the newest state.
+    /// Returns a view that sees all commits, past and future. Intended for background work that needs the newest state.
     pub fn latest() -> ReadView {
         ReadView { own: None, snapshot: ROLLED_BACK - 1 }
     }

@@ -7,8 +7,8 @@ use ese_format::{PageNumber, TreeId};
 use super::{Version, VersionChange};
 use crate::cache::AttachedFileId;
 
-/// One change by a transaction. It identifies its tree by value. Tree ids are never reused, so an entry for a removed
-/// tree cannot be mistaken for an entry of another tree.
+/// One change made by a transaction. The entry identifies its tree by value. Tree ids are never reused, so an entry for
+/// a removed tree cannot be mistaken for an entry of another tree.
 #[derive(Clone)]
 pub(crate) enum UndoEntry {
     /// A node in the tree with this id was changed. The version contains the file and the root page.

@@ -6,8 +6,8 @@
 
 use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// Number of evictions that one reused page pays for. If fewer than one in `GAIN` evicted pages is used again,
-/// eviction without a write is not worthwhile.
+/// Number of budget units, and thus of evictions, that one reused page earns. If fewer than one in `GAIN` evicted pages
+/// is used again, eviction without a write is not worthwhile.
 const GAIN: i64 = 2;
 /// Initial budget in pages per frame. It takes some time until evicted pages are used again, and the budget must last
 /// until then. If none is ever used again, the cost is this many unnecessary reads per frame, once.
@@ -50,8 +50,8 @@ impl AdmissionBudget {
         self.largest.fetch_min(MAX_BUDGET_FACTOR * units, Ordering::Relaxed);
     }
 
-    /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself, and no session, waits for
-    /// the later writes.
+    /// Starts a recovery. During recovery, evictions cost nothing: the later writes delay only the recovery itself, not
+    /// any session.
     pub fn begin_recovery(&self) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
     }

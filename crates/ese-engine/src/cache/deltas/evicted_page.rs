@@ -2,7 +2,7 @@
 
 use ese_format::LogPosition;
 
-/// A dirty page that has no frame, with its changes that are not yet on disk.
+/// A dirty page without a frame, and those of its changes that are not on disk yet.
 pub(in crate::cache) struct EvictedDirtyPage {
     /// Log position of the first change.
     pub first: LogPosition,

@@ -6,8 +6,8 @@
 //!        └───────────────────── apply_pending_deltas: deltas applied to the bytes <───────────── frame being read
 //! ```
 //!
-//! If one in thirty of a page's records has changed, the changes need a thirtieth of the page's memory. One frame's
-//! memory can then hold the changes to many pages, and a page is written only when several of its records have
+//! If one in thirty records on a page has changed, the changes take up about a thirtieth of the page's memory. One
+//! frame's memory can then hold the changes to many pages, and a page is written only when several of its records have
 //! changed. LLAMA does the same with its delta chains (Levandoski, Lomet, Sengupta: LLAMA, a cache/storage subsystem
 //! for modern hardware, PVLDB 6, 2013). InnoDB's change buffer does it for secondary indexes.
 //!

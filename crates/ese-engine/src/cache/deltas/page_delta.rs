@@ -38,7 +38,7 @@ pub(crate) enum PageDelta<'a> {
 const HEADER: usize = 24;
 
 impl PageDelta<'_> {
-    /// Applies the change to the page. It must be the page for which the delta was made, in the same state as then.
+    /// Applies the change to the page. The delta must have been made for this page in exactly this state.
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), PageMisfit> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
@@ -116,7 +116,7 @@ impl PageDelta<'_> {
         Some(())
     }
 
-    /// Sets the `after` time of each encoded delta.
+    /// Sets the dbtime after the change to `after` in each encoded delta.
     pub fn set_times(mut deltas: &mut [u8], after: DbTime) {
         while let Some((header, rest)) = deltas.split_at_mut_checked(HEADER) {
             header[8..16].copy_from_slice(&after.0.to_le_bytes());

@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicUsize, Ordering};
 
 use super::admission::AdmissionBudget;
 
-/// Estimated overhead in bytes of one evicted page, in addition to its deltas.
+/// Estimated memory that one evicted page uses in addition to its deltas, in bytes.
 const ENTRY_BYTES: usize = 128;
 /// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of being evicted
 /// with its deltas.
@@ -18,9 +18,9 @@ pub(in crate::cache) struct DeltaStore {
     page_bytes: usize,
     /// Maximum number of frames whose memory the store may use. 0 means that the policy does not retain deltas.
     frame_limit: usize,
-    /// Number of frames within that limit that recovery uses for the log.
+    /// Number of frames, out of `frame_limit`, whose memory recovery currently uses for the log.
     withheld: AtomicUsize,
-    /// Number of bytes of deltas for which no frame is needed.
+    /// Number of delta bytes that the store may use without taking a frame.
     slack: usize,
     bytes: CachePadded<AtomicUsize>,
     evicted_pages: AtomicUsize,

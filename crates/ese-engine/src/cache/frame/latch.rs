@@ -20,7 +20,7 @@ pub struct PinnedPage {
 }
 
 impl PinnedPage {
-    /// Takes over a pin that is already counted.
+    /// Wraps a pin that has already been counted in the frame.
     pub(in crate::cache) fn adopt(frame: Arc<Frame>) -> PinnedPage {
         PinnedPage { frame }
     }
@@ -111,7 +111,7 @@ impl ReadLatch {
         &self.page
     }
 
-    /// Returns the changes to the page whose before-images have not been logged yet.
+    /// Returns the page's before-images that have not been logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }
@@ -215,7 +215,7 @@ impl WriteLatch {
         self.page.frame.has_undo.store(true, Ordering::Release);
     }
 
-    /// Returns the changes to the page whose before-images have not been logged yet.
+    /// Returns the page's before-images that have not been logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }

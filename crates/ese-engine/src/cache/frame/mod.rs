@@ -55,8 +55,8 @@ impl FrameState {
         FrameState::Retired,
     ];
 
-    /// Returns true if the frame is in the page table and can be evicted. The disk has the same content unless the
-    /// frame is dirty.
+    /// Returns true if the frame is in the page table and can be evicted. Unless the frame is dirty, the page on disk
+    /// has the same content.
     pub fn is_evictable(self) -> bool {
         matches!(self, FrameState::Unread | FrameState::Unverified | FrameState::Fresh | FrameState::Ready)
     }
@@ -91,7 +91,7 @@ pub(super) struct Frame {
 
 /// The part of a frame that the latch protects.
 pub(super) struct FrameBody {
-    /// Empty while a transfer fills the memory.
+    /// Bytes of the page. The buffer is empty while a transfer is filling the frame's memory.
     pub bytes: IoBuffer,
     pub undo: Vec<Arc<dyn DeferredUndo>>,
 }
@@ -221,7 +221,7 @@ impl Frame {
     }
 }
 
-/// Times of the last two uncorrelated references to a page, on the cache's clock. The clock counts pages read so far.
+/// Times of the last two uncorrelated references to a page. Time is measured in pages that the cache has read so far.
 #[derive(Default)]
 pub(super) struct ReferenceHistory {
     last: AtomicU64,

@@ -29,10 +29,10 @@ pub(in crate::cache) enum CleanClaim {
     Claimed,
 }
 
-/// Delta size that stands for a page whose changes are not recorded as deltas.
+/// Special value for the delta size of a page whose changes are not recorded as deltas.
 pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
 
-/// How a page in memory differs from the page on disk.
+/// Tracks how a page in memory differs from the page on disk.
 #[derive(Default)]
 pub(super) struct Modification {
     dirty: bool,
@@ -275,7 +275,7 @@ impl Frame {
         self.modification.lock().claimed
     }
 
-    /// Releases a claim when no copy of the page was made.
+    /// Releases the claim on a page that was not copied.
     pub fn unclaim(&self) {
         self.modification.lock().claimed = false;
     }
@@ -313,7 +313,7 @@ impl Frame {
         }
     }
 
-    /// Resets the state for another page.
+    /// Resets the modification state before the frame is assigned to another page.
     pub(super) fn reset_modification(&self) {
         let mut modification = self.modification.lock();
         self.set_deltas(&mut modification, None);

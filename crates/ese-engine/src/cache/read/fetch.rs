@@ -41,7 +41,7 @@ enum FetchMode {
     Tentative,
 }
 
-/// Reads pages into frames, or into buffers that bypass the frames.
+/// Reads pages into frames, or directly into buffers, bypassing the frames.
 pub struct PageReader {
     pub(in crate::cache) shared: Arc<CacheInner>,
     pub(in crate::cache) limits: CacheLimits,
@@ -137,7 +137,7 @@ impl PageReader {
         self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
-    /// Fetches a page for a scan. Unlike with [`PageReader::fetch`], the page does not count as used and will be
+    /// Fetches a page for a scan. Unlike [`PageReader::fetch`], this does not count as a use of the page, which will be
     /// evicted next.
     #[doc(alias = "supercold")]
     pub fn fetch_cold(&self, key: PageKey) -> Result<PinnedPage> {
@@ -222,7 +222,7 @@ impl PageReader {
     fn clear(&self, page: PinnedPage) -> Result<PinnedPage> {
         let frame = page.frame();
         if frame.deltas_pending() {
-            // If the caller leaves the page unchanged, its deltas must not be lost.
+            // The page is read after all. Its deltas must not be lost if the caller leaves the page unchanged.
             return self.load(page, FetchMode::Normal);
         }
         let mut bytes = frame.take_bytes();
@@ -377,7 +377,7 @@ impl PageReader {
     /// Verifies a page that was read ahead. Returns false if it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        // An invalid page is not reported here. It is read again, and reported then.
+        // An invalid page is not reported here. It is read again, and reported only if it is still invalid.
         let attached = self.shared.find_file(frame.key().file);
         let verified =
             attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());

@@ -1,4 +1,4 @@
-//! Handles pages that cannot be read, and images that are installed instead of reading a page.
+//! Keeps track of unreadable pages, and installs page images instead of reading the pages.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reads pages from disk into frames, or past the frames to a reader.
+//! Reads pages from disk, either into frames or directly for a caller that bypasses the frames.
 
 pub(super) mod fetch;
 mod install_image;

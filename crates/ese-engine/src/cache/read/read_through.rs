@@ -14,7 +14,7 @@ use crate::cache::{PageKey, PinnedPage};
 /// If a page has a pin, its bytes were the newest state at the time of the read. The pin keeps the page in the cache.
 pub(crate) type PageReadResult = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
 
-/// Divisor of the number of frames. The result is the maximum number of pages per read.
+/// Divisor of the number of frames that gives the maximum number of pages per read.
 const PART: usize = 8;
 
 impl PageReader {

@@ -37,18 +37,18 @@ pub enum OnDiskVerification {
     Busy,
     /// The page could not be read from disk.
     Unreadable(io::Error),
-    /// The page was read, and its verification had this result.
+    /// The page was read and verified, with this result.
     Verified(PageIntegrity),
 }
 
-/// A read of a page range that bypasses the cache.
+/// A cache-bypassing read of a range of pages.
 pub(crate) struct WatchedRead {
     attached: Arc<AttachedFile>,
     range: Arc<AnnouncedRange>,
 }
 
 impl WatchedRead {
-    /// Returns the pages that a writer may have written since the range was announced.
+    /// Returns the pages of the range that writers may have written since it was announced.
     pub fn possibly_written(&self) -> BTreeSet<PageNumber> {
         self.range.written.lock().clone()
     }

@@ -21,7 +21,7 @@ const SAMPLE: usize = 24;
 const SAMPLES: usize = 4;
 /// Number of frames in a sweep.
 const SWEEP: usize = 2048;
-/// Assumed number of cache turnovers since a fictitious previous use of a page that has been used once.
+/// Number of cache turnovers between the only use of a page and the earlier use that is assumed for it.
 const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;
@@ -61,8 +61,8 @@ impl ResidentPages {
         EvictionRank { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
-    /// Evicts the page with the lowest rank in a sample of pages that can be evicted without a write. The frame
-    /// belongs to the caller.
+    /// Evicts the page with the lowest rank in a sample of pages that can be evicted without a write. The caller
+    /// becomes the owner of the frame.
     pub(in crate::cache) fn evict_clean(&self) -> Option<Arc<Frame>> {
         let used = self.pool.used();
         if used > 2 * SAMPLE {
@@ -143,7 +143,7 @@ impl ResidentPages {
         }
         let count = candidates.len();
         drop(candidates);
-        // The cleaner does not wait until frames run low. By then, there could be hundreds of candidates, and writing
+        // The cleaner is woken before frames run low. Otherwise, hundreds of candidates could accumulate, and writing
         // them would delay reads and commits.
         if self.shared.may_start_batch(count) {
             self.shared.cleaner_signal.notify();

@@ -13,8 +13,8 @@ use crate::cache::frame::FrameState;
 use crate::cache::{PageKey, PinnedPage};
 
 impl ResidentPages {
-    /// Returns the first of `victims` together with their flush neighbours: `count` pages, or a few more. A transfer
-    /// has at most `run` pages.
+    /// Returns `count` pages, or a few more: the first of `victims`, each with its flush neighbours. A transfer has at
+    /// most `run` pages.
     pub fn with_flush_neighbours(
         &self,
         victims: Vec<PinnedPage>,

@@ -11,7 +11,7 @@ use crate::cache::frame::FramePool;
 use crate::cache::options::CacheLimits;
 use crate::cache::shared::CacheInner;
 
-/// The pages in memory.
+/// All pages in memory, with the state of the replacement policy.
 pub(in crate::cache) struct ResidentPages {
     pub(super) shared: Arc<CacheInner>,
     pub(super) page_table: PageTable,
@@ -19,7 +19,7 @@ pub(in crate::cache) struct ResidentPages {
     /// Maximum number of frames.
     pub(super) frame_count: u64,
     /// Logical time for the replacement policy: the number of pages read so far. It does not depend on a clock, and
-    /// does not advance while no page is evicted.
+    /// advances only when a page gets a frame.
     pub(super) now: CachePadded<AtomicU64>,
     pub(super) samples: CachePadded<AtomicU64>,
     pub(super) sweep_hand: AtomicUsize,
@@ -54,7 +54,7 @@ impl ResidentPages {
         self.write_candidates.lock().len()
     }
 
-    /// Returns the interval within which uses count as one.
+    /// Returns the interval within which several uses of a page count as one.
     #[doc(alias = "JET_paramLRUKCorrInterval")]
     pub(super) fn correlated_interval(&self) -> u64 {
         self.frame_count / 16
@@ -82,7 +82,7 @@ impl ResidentPages {
         inserted
     }
 
-    /// Returns true if a page is dirty and cannot be evicted with its deltas.
+    /// Returns true if the page is dirty and must be written because it cannot be evicted with its deltas.
     pub fn must_be_written(&self, frame: &Frame) -> bool {
         frame.is_dirty()
             && (!self.shared.deltas.admits_page(frame.delta_bytes())

@@ -1,4 +1,4 @@
-//! Tracks the ranges of a file that are being read past the cache. Writers consult this list.
+//! Tracks the page ranges of a file that are being read without going through the cache. Writers consult this list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -19,11 +19,11 @@ pub(in crate::cache) struct AttachedFile {
     /// Receiver of reports about damaged pages.
     pub events: EventReporter,
     pub dirty_pages: Mutex<DirtyPageTable>,
-    /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
+    /// Serialises syncs. The dirty page table can then tell which writes a sync covered.
     pub sync: Mutex<()>,
     /// Active writers and incomplete transfers. Closed before the file is detached.
     pub in_flight: InFlightCounter,
-    /// Ranges that are being read without the cache.
+    /// Page ranges that are being read without going through the cache.
     pub announced: AnnouncedRanges,
     pub released: ReleasedPages,
     /// Pages that could not be read.

@@ -33,7 +33,7 @@ impl CleanerSignal {
         self.work.swap(false, Ordering::AcqRel)
     }
 
-    /// Resets the stop flag. [`CleanerSignal::wait`] can then return `true` again.
+    /// Resets the stop flag, which allows [`CleanerSignal::wait`] to return `true` again.
     pub fn start(&self) {
         self.stop.store(false, Ordering::Release);
     }

@@ -55,7 +55,7 @@ pub struct CacheCounters {
     pub max_bytes: u64,
 }
 
-/// Defines the running totals that [`CacheCounters`] reports under the same names.
+/// Defines the running totals, which have the same names as the corresponding fields of [`CacheCounters`].
 macro_rules! totals {
     ($($name:ident)*) => {
         /// The running totals of a cache.

@@ -65,8 +65,8 @@ impl DamagedPages {
         }
     }
 
-    /// Waits until a page that could not be read is repaired. The time limit starts when the damage was found, or at
-    /// `began` if that is earlier.
+    /// Waits until a page that could not be read is repaired. The time limit is counted from when the damage was found,
+    /// or from `began` if that is earlier.
     pub fn wait_for_repair(&self, page: PageNumber, clock: &dyn Clock, began: Duration) -> RepairWaitResult {
         let (mut state, mut waited) = (self.state.lock(), false);
         while let Some(found) = state.found.get(&page) {

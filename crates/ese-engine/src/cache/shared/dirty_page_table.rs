@@ -90,7 +90,7 @@ impl DirtyPageTable {
         earlier(first(&self.dirty), first(&self.writing))
     }
 
-    /// Returns a position at or after the start of every change to a currently dirty page.
+    /// Returns an upper bound for the positions at which changes to currently dirty pages began.
     pub fn latest_change(&self) -> Option<LogPosition> {
         (self.dirty_count() > 0).then_some(self.latest)
     }

@@ -122,7 +122,7 @@ impl PageRanges {
         }
         let ranges = std::mem::take(ranges);
         *self = PageRanges::Bits(Vec::new());
-        // The last range is added first, so that the bitmap is allocated only once.
+        // The last range is added first to allocate the bitmap only once.
         ranges.into_iter().rev().for_each(|(first, last)| self.add(first, last));
     }
 }

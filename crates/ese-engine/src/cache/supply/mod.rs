@@ -1,4 +1,4 @@
-//! Obtains a frame for another page: from the available pool, by an eviction, or after a write.
+//! Obtains a frame for a page: from the available pool, by an eviction, or after a write.
 
 mod cleaner;
 mod frame_supply;

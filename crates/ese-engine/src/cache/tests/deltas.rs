@@ -344,7 +344,8 @@ proptest! {
                     model[page as usize] = 0;
                 }
                 22 => {
-                    // The completion of a read keeps its pin a moment longer, just like the creator of a page.
+                    // Wait for completed reads to drop their pins. A read keeps its pin a moment longer, just like the
+                    // creator of a page.
                     fixture.cache.shared.file(fixture.file).unwrap().in_flight.wait();
                     drop(fixture.cache.create(fixture.key(page)).unwrap());
                 }

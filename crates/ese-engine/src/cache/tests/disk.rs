@@ -39,8 +39,8 @@ impl Clock for TestClock {
     }
 }
 
-/// Returns the position with this number. The number is stored as a segment number, because offsets within a segment
-/// are equal up to its first record.
+/// Returns the position with this number. The number goes into the segment field, because all offsets before the first
+/// record of a segment count as equal.
 pub fn position(number: u64) -> LogPosition {
     LogPosition::from_u64(number << 16)
 }
@@ -62,7 +62,7 @@ pub struct TestLog {
     pub refuse_flush: AtomicBool,
     /// Function that is called during a flush.
     pub during_flush: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    /// While this mutex is locked, flushes are counted and then wait.
+    /// While this mutex is locked, flushes are counted and then block.
     pub gate: Mutex<()>,
 }
 

@@ -43,7 +43,7 @@ impl CacheWorkload {
         self.below(end) + 1
     }
 
-    /// Performs one operation, which is a change in `changes` of 100 cases.
+    /// Performs one operation, which is a change with a probability of `changes` percent.
     fn step(&mut self, changes: u32) {
         let (page, kind, value) = (self.page(), self.below(100), self.seed);
         let changes = self.below(100) < changes;

@@ -19,7 +19,7 @@ use super::write_back::{PageRun, PagesToRetain, UnflushedPagePolicy, WriteBack, 
 use crate::cache::shared::AttachedFile;
 
 impl WriteBack {
-    /// Returns the number of additional pages that can be copied.
+    /// Returns the number of further pages whose copies can be retained.
     pub(in crate::cache) fn retained_capacity(&self, unflushed_log: UnflushedPagePolicy) -> usize {
         match unflushed_log {
             UnflushedPagePolicy::RetainCopy => {

@@ -12,7 +12,7 @@
 //! - A claimed page has no other writer.
 //! - A writer claims pages and writes to their log only while it is counted as an active writer of their file. The
 //!   file is detached only when it has no active writers.
-//! - This module tries latches and never waits for them. No call below it waits while a latch is held.
+//! - This module tries latches and never waits for them. Nothing that it calls waits while a latch is held.
 
 use std::io;
 
@@ -83,7 +83,7 @@ impl Drop for WriteClaim {
     }
 }
 
-/// Writes pages of all files.
+/// Writes back dirty pages of all attached files.
 pub(in crate::cache) struct WriteBack {
     pub(super) shared: Arc<CacheInner>,
     page_size: PageSize,
@@ -181,7 +181,7 @@ impl WriteBack {
             })
             .collect();
         self.shared.transfer_buffers.cancel(room - latched.len() - keeping.pages.len());
-        // After a panic, the claims would remain forever, and other threads would wait for them.
+        // After a panic, the claims would never be released, and other threads would wait for them forever.
         let written = abort_on_panic(|| {
             self.retain_copies(attached, keeping);
             self.write_latched(attached, latched, needed, reason, ended)
@@ -444,7 +444,7 @@ fn completed(
     }
     if reason != WriteReason::Flush {
         let left = shared.background.end(1);
-        // In all other cases, the cleaner would have nothing to start, or it has already been notified.
+        // At any other count, the cleaner could not start a batch, or it has already been notified.
         if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
             shared.cleaner_signal.notify();
         }

@@ -88,7 +88,7 @@ impl ReceivedLog {
 }
 
 impl LogReader {
-    /// Creates a reader of files that are added individually.
+    /// Creates a reader to which files are added individually.
     pub(crate) fn received(vfs: Arc<dyn Vfs>, names: LogNames) -> LogReader {
         let (files, open_files, pinned) = (Mutex::default(), Mutex::default(), OnceLock::new());
         LogReader { vfs, names, files, open_files, pinned, received: true }

@@ -107,7 +107,7 @@ impl LoadedLog {
     }
 }
 
-/// A segment in a file of `of` segments.
+/// A segment of a log file that has `file_segments` segments.
 struct Segment<'a> {
     generation: Generation,
     file_segments: u16,
@@ -424,7 +424,7 @@ impl LogReader {
                     *pending = Some(PartialRecord { start, total, bytes });
                 }
                 [FRAGMENT, _, _, piece @ ..] => {
-                    // The record begins before the range that is read.
+                    // The record's first fragment lies before the range being read, so the record is skipped.
                     let Some(mut whole) = pending.take() else { continue };
                     whole.bytes.extend_from_slice(piece);
                     match whole.bytes.len().cmp(&whole.total) {

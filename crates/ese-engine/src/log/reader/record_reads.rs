@@ -13,8 +13,8 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 use super::{LogReader, Segment};
 use crate::{Corruption, Error, Result};
 
-/// Maximum number of bytes read for one batch of records. Without it, memory use would be unlimited, because a page may
-/// lack any number of changes.
+/// Maximum number of bytes read for one batch of records. Without this limit, memory use would be unbounded, because a
+/// page may lack any number of changes.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Maximum number of log files that are kept open.
 const MAX_OPEN_FILES: usize = 64;

@@ -31,7 +31,7 @@ impl LogStream {
         batch.push(mark);
         loop {
             let end = self.append_privileged(&batch)?.end;
-            // Flush now, so that little remains for this thread to write.
+            // Flushing now leaves little for this thread to write later.
             self.flush(end)?;
             self.prepare_next(false)?;
             let files = self.files()?;
@@ -97,7 +97,7 @@ impl LogStream {
         }
     }
 
-    /// Executes the first of the two renames durably.
+    /// Performs the first of the two renames, and makes it durable.
     fn name_archived(&self, ended: Generation) -> Result<()> {
         close_current(&self.options, ended).map_err(|e| Error::io(self.options.names.current(), &e))?;
         self.sync_names()

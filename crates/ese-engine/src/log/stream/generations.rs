@@ -33,7 +33,7 @@ const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
 /// Maximum number of files removed at once. Each removal takes milliseconds. Usually, fewer generations than this begin
 /// between two checkpoints.
 const MAX_REMOVED: usize = 16;
-/// Number of zero bytes written at once. No other thread can take the prepared file during this write.
+/// Number of zero bytes written at once into the prepared file. No other thread can take that file during the write.
 const FORMAT_BYTES: u64 = 1 << 20;
 
 /// A file that is ready to become the next generation.

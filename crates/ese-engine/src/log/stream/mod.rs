@@ -44,7 +44,7 @@ const MAX_WRITE_SEGMENTS: usize = 1024;
 const MIN_WRITE_DIVISOR: usize = 8;
 /// Maximum time that an append waits for room in the buffer before its own thread writes segments.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
-/// Number of pieces of the next file that one step formats.
+/// Number of pieces of the next file that one background step fills with zeros.
 const FORMAT_PIECES: usize = 4;
 
 /// Start and end positions of records that were appended to the log.
@@ -443,8 +443,8 @@ impl LogStream {
         self.write(None)
     }
 
-    /// Does background work that the writer should not wait for because it includes syncs: prepares the next file,
-    /// and names the generation if that was requested. Returns `false` if the disk is full.
+    /// Does the background work that includes syncs, for which the writer should not wait: prepares the next file, and
+    /// names the generation if that was requested. Returns `false` if the disk is full.
     pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;

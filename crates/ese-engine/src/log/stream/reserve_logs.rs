@@ -1,4 +1,4 @@
-//! Reserve logs: files created in advance so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
+//! Reserve logs: files created in advance to let transactions end when the disk is full. ESE: `E00res00001.jrs`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl ReserveLogs<'_> {
             return false;
         }
         if std::mem::replace(state, ReserveLogState::Missing) == ReserveLogState::Unknown {
-            // A file of the wrong size comes from a stream with another file size, or from a killed process.
+            // A file of the wrong size comes from a stream with a different file size, or from a killed process.
             let is_odd = |path: &PathBuf| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path);
             for odd in self.paths().filter(is_odd) {
                 let _ = vfs.remove(&odd);

@@ -1,4 +1,4 @@
-//! Signals that the log has background work, either to a waiting thread or to a task that is woken.
+//! Signals that the log has background work, by waking either a waiting thread or a task.
 
 use std::time::Duration;
 

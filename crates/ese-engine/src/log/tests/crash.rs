@@ -97,7 +97,7 @@ fn a_crash_during_log_rollover_loses_no_durable_record() {
                 let disk = disk.crash(seed, options_of_crash);
                 let context = format!("retired {retired:?}, cut {cut}, seed {seed}");
                 let (found, tail) = read(&disk).unwrap_or_else(|e| panic!("{context}: {e}"));
-                // The first record depends on the number of generations that were overwritten.
+                // The record that comes first depends on the number of generations that were overwritten.
                 let number_of = |found: &LogRecord| (0..60).find(|&number| *found == record(number, 3000));
                 let found = contents(&found);
                 let first = number_of(&found[0]).unwrap();

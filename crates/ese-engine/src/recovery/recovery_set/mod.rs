@@ -43,10 +43,10 @@ pub enum IgnoredReason {
     /// The file belongs to another log stream.
     #[error("it belongs to another log stream")]
     OtherStream,
-    /// An earlier recovery renamed the log.
+    /// An earlier recovery abandoned the log and renamed its file.
     #[error("an earlier recovery abandoned it")]
     SetAside,
-    /// The file was about to become a new log.
+    /// The file contains an earlier generation and was prepared for reuse as a new log.
     #[error("the file contains an earlier generation and was prepared for reuse")]
     Reused,
     /// Another file has all records of the generation.

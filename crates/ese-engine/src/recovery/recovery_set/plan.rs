@@ -86,7 +86,8 @@ impl RecoverySet {
     }
 
     /// Returns the first position from `at` on where a replay can stop. A record that contains `at` is replayed as a
-    /// whole, so this is the end of that record. If the log ends inside that record, this is its start.
+    /// whole, so the result is the end of that record. If the log ends inside the record, the result is the record's
+    /// start.
     pub fn stop_position(&self, vfs: &Arc<dyn Vfs>, at: LogPosition) -> LogPosition {
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         let (mut chain, mut end) = (LogChain::default(), at);

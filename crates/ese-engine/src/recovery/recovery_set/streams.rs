@@ -14,7 +14,7 @@ use super::{IgnoredReason, RecoverySet, recognise};
 use crate::log::{LogChain, LogNames, LogReader};
 use crate::{Error, Result, UsageError};
 
-/// Maximum number of files that an error about left-out files names.
+/// Maximum number of file names in an error about files that are missing from a set.
 const MAX_NAMED_FILES: usize = 3;
 
 /// Files of one log stream.
@@ -78,7 +78,7 @@ impl RecoverySet {
         Ok(lists)
     }
 
-    /// Fails if databases, or logs of other streams, are left out of the set.
+    /// Fails if databases, or logs of other streams, were found but are not part of the set.
     ///
     /// # Errors
     /// Returns [`UsageError::LeftOut`], which names the files.
@@ -130,7 +130,7 @@ impl StreamFiles {
         directories.dedup();
         for directory in directories {
             let listed = match vfs.list(&directory) {
-                // Most of the directories do not exist.
+                // Most of the usual directories do not exist.
                 Err(error) if is_absent(error.kind()) => continue,
                 listed => listed.map_err(|error| Error::io(&directory, &error))?,
             };

@@ -102,7 +102,7 @@ impl Redo {
         };
         let key = self.database(id.0)?.page_key(page);
         let record_index = self.pending.records.len() as u32;
-        // With the maximum time, redo processes this entry regardless of the page's time.
+        // The maximum time makes redo process this entry regardless of the page's time.
         self.pending.pages.push(PageRedo { key, after: DbTime(u64::MAX), record_index, role });
         let (needs_from, needs_until) = (buffered.start, buffered.end);
         let redo_record =

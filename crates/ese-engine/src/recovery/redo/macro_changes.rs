@@ -7,7 +7,7 @@
 //!   record determines which of the two pages contains the node afterwards. The node's key can be the prefix of the
 //!   new page.
 //! - If a parent is split together with its child, the child's separator is the node for which the parent is split.
-//! - The root of a tree that moves names the new root of the owned extents, which moves in the same macro.
+//! - When the root of a tree moves, it names the new root of the owned extents, which moves in the same macro.
 //! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
 use ese_format::PageNumber;
@@ -19,7 +19,7 @@ use crate::MacroError;
 use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
 
-/// A record's effects on pages.
+/// Effects of one log record on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PageEffects {
     pub pages: Vec<(PageNumber, PageRole)>,

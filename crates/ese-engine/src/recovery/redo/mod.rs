@@ -125,7 +125,7 @@ impl Redo {
         }
     }
 
-    /// Collects a record that belongs to no group or to a complete group.
+    /// Collects a record that is not part of a group, or whose group is complete.
     fn one_record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         match &record {
             LogRecord::MacroBegin(begin) => {

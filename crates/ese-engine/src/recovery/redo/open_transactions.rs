@@ -36,14 +36,13 @@ impl OpenTransactions {
         self.undo_infos.extend(infos);
     }
 
-    /// Completes changes whose before-images come later in the log than the changes, and then drops all
-    /// before-images.
+    /// Adds before-images to the changes that precede them in the log, and then drops all collected before-images.
     pub fn finish_part(&mut self) {
         let infos = std::mem::take(&mut self.undo_infos);
         self.open.values_mut().for_each(|open| open.complete_from(&infos));
     }
 
-    /// Stores the information that redo found on a window's pages.
+    /// Adds to the operations the information that redo found on a window's pages.
     pub(super) fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         self.open.values_mut().for_each(|open| open.complete(recovered));
     }
@@ -73,7 +72,8 @@ impl OpenTransactions {
         self.open.get(&procid).map(|open| open.transaction.clone())
     }
 
-    /// Notes that a record begins, changes the level of, or ends a transaction. Returns a transaction that ended.
+    /// Updates the open transactions for a record that begins or ends one, or changes its level. Returns the
+    /// transaction if it ended.
     pub(super) fn note(
         &mut self,
         record: &LogRecord,

@@ -68,7 +68,8 @@ pub(super) struct PageRedo {
 }
 
 impl PageRedo {
-    /// Returns whether a page with this change time lacks the change. Otherwise the page was written after the change.
+    /// Returns whether a page whose database time is `page` lacks the change. If not, the page was written after the
+    /// change.
     pub fn is_missing(&self, page: DbTime) -> bool {
         self.after > page || page.is_unwritten()
     }
@@ -86,7 +87,8 @@ pub(in crate::recovery) fn pages_changed(record: &LogRecord) -> impl Iterator<It
     pages_of(record).0.into_iter().map(|(page, _)| page)
 }
 
-/// Returns the pages that a record changes, each with its role, and the change time that they all get.
+/// Returns the pages that a record changes, each with its role, and the change time that the record gives to all of
+/// them.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {

@@ -37,7 +37,8 @@ pub(super) struct PlainReplace {
 /// A record that changes pages.
 pub(super) struct RedoRecord {
     pub buffered: BufferedRecord,
-    /// Position where redo must start as long as a page lacks the change. Redo may need more than this record.
+    /// Position from which redo must start as long as a page lacks the change. It precedes the record if redo also
+    /// needs earlier records.
     pub needs_from: LogPosition,
     /// Position up to which the log must be durable before a page that has the change is written.
     pub needs_until: LogPosition,

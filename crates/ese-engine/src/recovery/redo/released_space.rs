@@ -93,7 +93,7 @@ impl Redo {
             return Ok(());
         };
         if let Some(database) = self.core.file(key.file) {
-            // The page is reread only to report the damage. The first error is more specific.
+            // The page is reread only to report the damage. The first error is returned because it is more specific.
             drop(database.pin(key.page));
         }
         Err(error.clone())

@@ -11,8 +11,8 @@ use super::redo_fixture::RedoFixture;
 use super::windows_logs::server2022;
 use crate::log::PositionedRecord;
 
-/// Returns the index of a byte that is not part of a page number. Changing a page number could make the file grow
-/// without limit.
+/// Returns the index of a random byte that is not part of a page number. Changing a page number could make the file
+/// grow without limit.
 fn place(rng: &mut ChaCha8Rng, bytes: &[u8]) -> Option<usize> {
     let fields = match bytes[0] {
         kinds::Split2 => 68,

@@ -66,7 +66,7 @@ fn tree() -> Pages {
     .into()
 }
 
-/// Creates the records for a merge of the middle leaf. `flags` are the flags in its parent's record.
+/// Creates the records for a merge of the middle leaf. `flags` are the flags in the record of the leaf's parent.
 fn records(kind: u8, line: u16, flags: MergeFlags, separator: &[u8]) -> Vec<LogRecord> {
     let partial = matches!(kind, merge_type::PARTIAL_LEFT | merge_type::PARTIAL_RIGHT);
     let of_leaf = if partial { MergeFlags::empty() } else { MergeFlags::EMPTY_PAGE };

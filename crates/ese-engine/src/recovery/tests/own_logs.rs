@@ -1,5 +1,5 @@
-//! Tests logs written by this engine. Redone by the rules for ESE's logs on a copy of the database, they must produce
-//! the same pages.
+//! Tests logs written by this engine. When they are redone by the rules for ESE's logs on a copy of the database, the
+//! same pages must result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,8 +34,8 @@ fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
     bytes.chunks(SIZE.bytes()).skip(2).map(<[u8]>::to_vec).collect()
 }
 
-/// Makes random changes in one tree: first growth with splits, then deletions with merges. Calls `half` between the
-/// two.
+/// Makes random changes in one tree: first growth with splits, then deletions with merges. Calls `half` between the two
+/// phases.
 fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut model = TreeModel::new();
@@ -188,7 +188,7 @@ fn assert_changes_are_in_transactions(records: &[PositionedRecord]) {
 }
 
 /// Redoes the log of some work, first on the pages from before the work. Then redoes it on a mix of pages from
-/// different times, such as a crash leaves. Returns the records.
+/// different times, as a crash would leave them. Returns the records.
 fn assert_redo_gives_the_same_pages(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),

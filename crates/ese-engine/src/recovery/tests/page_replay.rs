@@ -202,7 +202,8 @@ fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;
     type TreeOperation = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
     type Records = &'static [(&'static [u8], &'static [u8])];
-    // Each case contains the work, the number of deferred changes, and the records after recovery.
+    // Each case lists the operation to perform, the expected number of deferred changes, and the expected records after
+    // recovery.
     let cases: [(&str, TreeOperation, u64, Records); 5] = [
         (
             "replaced, not committed",

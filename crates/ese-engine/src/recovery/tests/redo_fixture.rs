@@ -29,7 +29,7 @@ pub(super) const ROOT: u32 = 4;
 const DATABASE: u8 = 1;
 const FILE: &str = "/db/replayed.edb";
 
-/// A database without pages, and a way to redo records that change it.
+/// A database that starts without pages, and on which records can be redone.
 pub(super) struct RedoFixture {
     _instance: Arc<Instance>,
     database: Arc<Database>,

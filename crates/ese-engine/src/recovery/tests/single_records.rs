@@ -224,13 +224,13 @@ fn a_new_page_has_no_lines_until_first_use() {
     assert_eq!((view.db_time(), view.tree(), view.node_count()), (DbTime(60), TreeId(6), 0));
     assert_eq!(view.flags(), PageFlags::PRE_INIT | PageFlags::NEW_RECORD);
     assert_eq!(view.free_bytes(), SIZE.bytes() - SIZE.header_len());
-    // A page that has been in use since then stays unchanged.
+    // If the page on disk is newer than the record, it stays unchanged.
     let newer = page_of(PAGE, 61, LEAF, &[], &[("a", "1")]);
     let fixture = redone(&[(PAGE, newer)], &[record]);
     assert_eq!(keys(&fixture.page(PAGE)), "a");
 }
 
-/// Following ESE's source, creates a tree in one extent and converts it to space trees, for a unique and a non-unique
+/// Creates a tree in one extent and converts it to space trees, as ESE's source does. Covers a unique and a non-unique
 /// tree.
 #[test]
 fn a_tree_in_one_extent_is_created_and_converted() {

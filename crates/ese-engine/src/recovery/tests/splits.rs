@@ -16,7 +16,7 @@ use crate::pages::apply::split_type;
 
 const NONE: u64 = u64::MAX;
 const LEAF: PageFlags = PageFlags::LEAF;
-/// Page that is split.
+/// Number of the page that the tests split.
 const SPLIT: u32 = 10;
 const RIGHT: u32 = 11;
 const NEW: u32 = 12;
@@ -193,7 +193,7 @@ fn each_page_gets_all_macro_changes_or_none() {
 fn prefix_lines_are_relative_to_the_first_line_per_page() {
     let records = right_split("aaa4", 2, 4).into_iter().map(|record| match record {
         LogRecord::Split2(split) if split.new_page.is_some() => LogRecord::Split2(Split {
-            // These are aaa4 on the split page and bbb3 on the new page.
+            // The prefix lines are those of aaa4 on the split page and bbb3 on the new page.
             split_prefix_line: 2,
             new_prefix: b"aaa4".to_vec(),
             new_prefix_line: 1,

@@ -226,7 +226,7 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// Passes the changes to a page that need not be read to the cache. If the cache has no space for them, makes the
+    /// Leaves a page unread, and passes the changes to the cache instead. If the cache has no space for them, makes the
     /// changes on the page.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
@@ -283,7 +283,7 @@ impl<'a> PageReplay<'a> {
                 self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // The page may have been returned to the file system later. If it was not, redo fails when it ends.
+            // A later record may have returned the page to the file system. Otherwise, redo fails at its end.
             Err(Error::Corrupt { path, page, mut fault }) => {
                 let of_load = is_link(&self.decode(first)?);
                 if of_load {
