@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Result of a request to the array service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error returned by the array service. Arrays are identified by the names that their user gave.
+/// Error returned by the array service. Arrays are identified by the names that the user specified.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum Error {

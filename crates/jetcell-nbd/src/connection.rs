@@ -45,8 +45,8 @@ impl PollBackoff {
         self.remaining.set(self.remaining.get().saturating_sub(1));
     }
 
-    /// Records a poll during which others had the processor for the time `given`. Returns true if a period without
-    /// polling begins.
+    /// Records a poll during which other threads had the processor for the time `given`. Returns true if a period
+    /// without polling begins.
     fn record_poll(&self, given: Duration, is_found: bool) -> bool {
         let next = self.next.get();
         let begins = given > CLIENT_THRESHOLD || given > BUSY_THRESHOLD && !is_found;
@@ -292,7 +292,7 @@ mod tests {
                 // The data exceeds the socket's buffer, and the peer is not reading yet.
                 let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
                 let connection = NbdConnection::new(&stream, Duration::from_secs(60), &memory).unwrap();
-                // Polling leaves a connection in this state.
+                // Polling leaves a connection in nonblocking mode.
                 connection.is_blocking.set(false);
                 (&connection).write_all(&sent).unwrap();
             });

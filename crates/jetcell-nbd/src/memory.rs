@@ -233,7 +233,7 @@ mod tests {
             }
             let small = ConnectionMemory::new(&memory, LONG);
             assert!(small.try_allow(share) && !small.try_allow(share + 1));
-            // No request overtakes requests that are waiting.
+            // A new request does not overtake those that are already waiting.
             rest.release();
             assert!(!small.try_allow(share + 1));
             first.release();

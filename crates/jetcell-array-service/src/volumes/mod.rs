@@ -50,7 +50,7 @@ impl WatchedArrays {
         self.0.is_empty()
     }
 
-    /// Returns the most recent state of each array, and the writes of the test on it.
+    /// Returns the most recent state of each array, and the test's writes to it.
     pub fn read(&self) -> impl Iterator<Item = (ArraySnapshot, HostWriteCounters)> {
         self.0.iter().filter_map(|(used, volumes)| Some((used.upgrade()?.snapshot(), host_writes(volumes))))
     }

@@ -14,13 +14,13 @@ use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, MemberL
 /// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// The member of a slot. It has all blocks of the slot.
+    /// The member of a slot, with all blocks of the slot.
     Slot(usize),
     /// A member on which a slot is being rebuilt, or to which it is being copied.
     Replacement(usize),
     /// A spare that replaces the next failed member.
     Spare,
-    /// A former member that failed or was replaced. The array was written without it.
+    /// A former member that failed or was replaced. The array has been used without it since then.
     Stale,
     /// A member of another array.
     Foreign,

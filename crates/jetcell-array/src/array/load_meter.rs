@@ -13,7 +13,8 @@ pub struct LoadMeter(Arc<SharedLoadMeter>);
 
 struct SharedLoadMeter {
     clock: Arc<dyn Clock>,
-    /// Locked only while the numbers are updated, never during an operation. No other lock is acquired in that time.
+    /// Locked only while the numbers are updated, never during an operation. No other lock is acquired while it is
+    /// held.
     state: Mutex<LatencyState>,
 }
 

@@ -114,8 +114,8 @@ impl RowDiagonal {
         }
     }
 
-    /// Returns the remainders of rows and diagonals, which are zero if parity and data agree. `columns` contains the
-    /// data columns, followed by row parity.
+    /// Returns the remainders of the rows and of the diagonals. All of them are zero if parity and data agree.
+    /// `columns` contains the data columns, followed by row parity.
     fn remainders(&self, kernel: &Kernel, columns: &[&[u8]], diagonal_parity: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (row_parity, data) = columns.split_last().expect("row parity");
         let mut rows = vec![0; diagonal_parity.len()];

@@ -242,8 +242,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         RunSums { of_rows, of_diagonals }
     }
 
-    /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run that
-    /// does not fit there, which begins with the symbol on the diagonal that is not stored.
+    /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run past the
+    /// last diagonal sum, which begins with the symbol on the diagonal that is not stored.
     ///
     /// The function has no branches, because the compiler would move additions past a branch, and would then have to
     /// store vectors on the stack.

@@ -53,13 +53,14 @@ impl LostRows {
         self.0.iter().map(|range| range.rows.end - range.rows.start).sum()
     }
 
-    /// Returns the slots whose blocks of a row are lost.
+    /// Returns the mask of the slots that have lost their block of this row.
     pub fn slots_of(&self, row: u64) -> u32 {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         self.0.get(place).filter(|range| range.rows.start <= row).map_or(0, |range| range.slots)
     }
 
-    /// Sets the slots whose blocks of a row are lost. A mask of 0 means that the row is no longer lost.
+    /// Sets the mask of the slots that have lost their block of this row. A mask of 0 means that the row is no longer
+    /// lost.
     pub fn set(&mut self, row: u64, slots: u32) {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         let mut around = vec![];

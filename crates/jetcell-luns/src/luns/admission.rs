@@ -124,7 +124,7 @@ impl LunVolume {
         Ok(owned == range.end - range.start)
     }
 
-    /// Writes a block of an admitted write. Its content is the block `place` of `written`.
+    /// Writes a block of an admitted write. Its content is block number `place` of `written`.
     ///
     /// # Errors
     /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.

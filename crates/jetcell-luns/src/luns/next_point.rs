@@ -135,7 +135,7 @@ impl NextPoint {
         self.memory().map_or(0, |memory| memory.unlogged.len())
     }
 
-    /// Returns true if some pending blocks are deallocated.
+    /// Returns true if the pending changes include deallocations.
     pub fn has_holes(&self) -> bool {
         self.pending_data() < self.pending() as u64
     }

@@ -39,7 +39,7 @@ impl WriteLogOptions {
 #[derive(Debug)]
 #[must_use]
 pub enum TornRows {
-    /// No row is inconsistent because of a crash.
+    /// No row has been left inconsistent by a crash.
     Cleared,
     /// A row that is needed to determine which rows may be inconsistent is lost. No row was cleared.
     Unknown(ArrayError),

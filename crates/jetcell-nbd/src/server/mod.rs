@@ -295,7 +295,7 @@ impl SharedServerState {
                 .wait_timeout_while(connections, LAST_REPLY_TIMEOUT, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        // Threads that are still running use the export.
+        // Threads that are still running may use the exports, so they must end first.
         while !connections.is_empty() {
             connections = self.connection_ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }

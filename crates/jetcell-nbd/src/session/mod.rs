@@ -65,7 +65,7 @@ pub fn serve(
     }
 }
 
-/// Reads the next bytes of a message.
+/// Reads the next `N` bytes of a message.
 fn read_bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], NbdSessionEnd> {
     let mut bytes = [0; N];
     input.read_exact(&mut bytes)?;

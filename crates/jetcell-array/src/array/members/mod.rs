@@ -99,8 +99,8 @@ impl MemberSet {
         self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
     }
 
-    /// Records which slots have lost their blocks of a row. A mask of 0 means that the row is no longer lost. The next
-    /// [`MemberSet::save_changes`] makes the change durable.
+    /// Records which slots have lost their block of this row. A mask of 0 means that the row is no longer lost. The
+    /// next [`MemberSet::save_changes`] makes the change durable.
     pub fn set_lost(&mut self, row: u64, slots: u32) {
         if self.config.lost_rows.slots_of(row) != slots {
             let before = self.config.lost_rows.clone();
@@ -110,7 +110,7 @@ impl MemberSet {
         }
     }
 
-    /// Remembers which of these rows are lost, for the next flush to examine. Called when writes of the rows start.
+    /// Remembers the lost rows among these rows, so the next flush examines them. Called when writes of the rows start.
     pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
         let lost = &self.config.lost_rows;
         if !lost.is_empty() {

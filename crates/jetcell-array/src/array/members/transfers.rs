@@ -105,7 +105,7 @@ impl MemberSet {
         self.devices[device].write(offset, from, IoReason::Other)
     }
 
-    /// Returns a commit's content for the journal slot of a device, and the offset of the slot.
+    /// Returns the bytes that a commit stores in a device's journal slot, and the offset of that slot.
     pub fn encode_journal(
         &mut self,
         device: usize,

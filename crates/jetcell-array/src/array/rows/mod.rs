@@ -1,4 +1,4 @@
-//! Rows: their state and verified content, recovery of lost blocks, and what a write changes in a row.
+//! Rows: their state and verified content, recovery of lost blocks, and planning of writes.
 
 mod fetched_blocks;
 mod parity_method;

@@ -199,7 +199,7 @@ impl RowStore {
         column * copies + turn % copies
     }
 
-    /// Counts the recovered cells that a member has, but that are damaged or stale. Returns that number.
+    /// Counts the recovered cells that are damaged or stale on a member, rather than missing. Returns their number.
     pub fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;

@@ -71,7 +71,7 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Starts to write rows. `sequence` is the number of the next commit.
+    /// Creates a writer of rows. `sequence` is the number of the next commit.
     pub(crate) fn new(rows: RowStore, sequence: u64) -> RowWriter {
         RowWriter {
             rows,

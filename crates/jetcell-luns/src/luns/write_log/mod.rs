@@ -103,8 +103,8 @@ pub fn has_write_log(file: &dyn File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns true if a file has a copy of a header for the same array, at an offset where a log of this size has its
-/// header copy.
+/// Returns true if a file has the header copy of a log of the same array, at the end of the log's stored size or at the
+/// end of the file.
 fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: WriteLogIdentity) -> bool {
     let mut block = IoBuffer::zeroed(BLOCK);
     let mut is_header_at = |offset| {

@@ -15,8 +15,8 @@ use crate::shared_block::SharedBlock;
 const ZONES_PER_RECORD_READ: u64 = 4;
 
 impl Staging {
-    /// Returns true if a block that is about to be written belongs to the open zone. If a sequential writer has
-    /// reached a zone that begins with this block, opens the zone.
+    /// Returns true if a block that is about to be written belongs to the open zone. Before that, opens the zone that
+    /// begins with this block if a sequential writer has reached it.
     pub(super) fn ensure_open_zone_for(&mut self, block: u64) -> bool {
         if !self.has_new_rows() && self.open_zone.is_none() {
             return false;
