@@ -179,7 +179,7 @@ pub enum ArrayRefusal {
     /// The size of a write log is below this minimum in bytes, or not a multiple of the block size.
     #[error("the size of a write log must be at least {0} bytes and a multiple of {BLOCK}")]
     WriteLogSize(u64),
-    /// The array already has the maximum number of spares, which is the value.
+    /// The array already has the maximum number of spares. The value is this maximum.
     #[error("an array can have at most {0} spares")]
     TooManySpares(usize),
     /// No member was given.

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Name of the event file.
 pub const EVENT_FILE: &str = "events.jsonl";
 
-/// A file in a directory to which events are written. Clones refer to the same file.
+/// The event file in a directory. Clones refer to the same file.
 #[derive(Clone)]
 pub struct EventLines(Arc<Mutex<EventLinesState>>);
 

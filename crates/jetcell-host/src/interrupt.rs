@@ -17,7 +17,7 @@ const SIGNAL_MERGE_INTERVAL: Duration = Duration::from_millis(200);
 
 type Action = Box<dyn Fn() + Send + Sync>;
 
-/// Actions before an interrupted process exits.
+/// Actions to run before an interrupted process exits.
 static AT_EXIT: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
 
 /// Adds an action that is run before a second signal ends the process, such as restoring the terminal.
@@ -25,7 +25,7 @@ pub fn at_exit(action: impl Fn() + Send + 'static) {
     AT_EXIT.lock().push(Box::new(action));
 }
 
-/// Returns a new cancellation, after [`cancel_on_signals`] has installed the handler for it.
+/// Creates a cancellation token, and installs the handler for it with [`cancel_on_signals`].
 ///
 /// # Errors
 /// The handler cannot be installed.

@@ -50,7 +50,7 @@ impl<L: AsFd> StoppableListener<L> {
         &self.socket
     }
 
-    /// Returns the cancellation that a stop requests. Connections can use it for their work.
+    /// Returns the cancellation token that [`StoppableListener::stop`] triggers. Connections can use it for their work.
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }

@@ -31,7 +31,7 @@ impl Pacer {
         Pacer { clock, rate, cancellation, next: Mutex::new(Duration::ZERO) }
     }
 
-    /// Returns the cancellation of the work.
+    /// Returns the cancellation token of the paced work.
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }

@@ -97,7 +97,7 @@ impl Drop for TransferPool {
         let myself = jetcell_sync::thread::current().id();
         // The last handle may be dropped inside a completion. The thread that runs the completion is not joined.
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
-            // A pool thread never returns a panic: a panic in a completion aborts the process.
+            // A join never returns a panic, because a panic in a completion aborts the process.
             let _ = thread.join();
         }
     }
