@@ -101,7 +101,7 @@ impl StoppableListener<TcpListener> {
 }
 
 impl StoppableListener<UnixListener> {
-    /// Waits for the next connection, like the listener for TCP.
+    /// Waits for the next connection in the same way as the listener for TCP.
     pub fn next(&self, note: impl Fn(io::Error)) -> Option<UnixStream> {
         self.wait_for(|listener| listener.accept().map(|(stream, _)| stream), note)
     }

@@ -28,7 +28,8 @@ impl LostRows {
     /// Maximum number of ranges, which is determined by the space in a superblock.
     pub const MAX_RANGES: usize = 64;
 
-    /// Returns the set of these ranges. Returns `None` if they are not in order, are empty, or exceed the array.
+    /// Returns the set of these ranges. Returns `None` if the ranges are not in order, or if one of them is empty or
+    /// exceeds the array.
     pub fn from_ranges(ranges: Vec<LostRange>, rows: u64, slots: usize) -> Option<LostRows> {
         let is_possible = |range: &LostRange| {
             !range.rows.is_empty()

@@ -162,7 +162,7 @@ impl Superblock {
             *place = [U32::new(slot.member), U32::new(slot.replacement)];
         }
         stored.lifetime = self.config.lifetime.numbers().map(U64::new);
-        // Ranges that do not fit are rebuilt again after a restart.
+        // Ranges for which the superblock has no room are rebuilt again after a restart.
         let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
             config
                 .rebuilt

@@ -30,8 +30,8 @@ pub struct ReadinessReport {
 }
 
 impl ReadinessReport {
-    /// Examines the machine and the storage under `directories`. No file is left there. The examination takes about
-    /// two seconds.
+    /// Examines the machine and the storage under `directories`. No file is left in these directories. The examination
+    /// takes about two seconds.
     ///
     /// # Errors
     /// A directory does not exist or is not writable.

@@ -56,7 +56,7 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Completes a batch of reads on one volume. The reads may have been started before.
+    /// Completes a batch of reads on one volume. `ahead` is set if the reads have already been started.
     fn complete(mut batch: Vec<QueuedFileTransfer>, ahead: Option<BlockReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
