@@ -28,7 +28,7 @@ pub fn at_exit(action: impl Fn() + Send + 'static) {
 /// Creates a cancellation token, and installs the handler for it with [`cancel_on_signals`].
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if the handler cannot be installed.
 pub fn cancelled_by_signals() -> Result<Cancellation, InterruptError> {
     let cancellation = Cancellation::default();
     cancel_on_signals(&cancellation)?;
@@ -38,7 +38,7 @@ pub fn cancelled_by_signals() -> Result<Cancellation, InterruptError> {
 /// Makes the first signal cancel the work, and the second one end the process.
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if the handler cannot be installed.
 pub fn cancel_on_signals(cancellation: &Cancellation) -> Result<(), InterruptError> {
     Interrupt::new(cancellation).install()
 }
@@ -84,7 +84,7 @@ impl Interrupt {
     /// Installs the handler for signals.
     ///
     /// # Errors
-    /// The handler cannot be installed.
+    /// Returns an error if the handler cannot be installed.
     pub fn install(&self) -> Result<(), InterruptError> {
         let (interrupt, mut filter) = (self.clone(), SignalFilter::default());
         let handler = move || {

@@ -28,7 +28,7 @@ impl<L: AsFd> StoppableListener<L> {
     /// Creates a listener that [`StoppableListener::stop`] stops.
     ///
     /// # Errors
-    /// The socket cannot be configured.
+    /// Returns an error if the socket cannot be configured.
     pub fn new(socket: L) -> io::Result<StoppableListener<L>> {
         let listener = StoppableListener::with_cancellation(socket, &Cancellation::default())?;
         Ok(StoppableListener { is_polling: false, ..listener })
@@ -37,7 +37,7 @@ impl<L: AsFd> StoppableListener<L> {
     /// Creates a listener that also stops when work is cancelled.
     ///
     /// # Errors
-    /// The socket cannot be configured.
+    /// Returns an error if the socket cannot be configured.
     pub fn with_cancellation(socket: L, cancellation: &Cancellation) -> io::Result<StoppableListener<L>> {
         // A connection may end between the poll and the call that accepts it. That call must not wait.
         rustix::io::ioctl_fionbio(&socket, true)?;

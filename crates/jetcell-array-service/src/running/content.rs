@@ -90,7 +90,7 @@ pub(crate) fn log_options(running: &RunningArray, forget: bool) -> WriteLogOptio
 /// Starts an array with its content.
 ///
 /// # Errors
-/// The array cannot start, or contains test databases.
+/// Returns an error if the array cannot start, or contains test databases.
 pub(crate) fn start_with_content(
     start: &ArrayStartOptions,
     forget_log: bool,

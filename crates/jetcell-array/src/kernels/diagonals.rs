@@ -26,8 +26,8 @@ pub(super) struct SymbolSums<'a> {
 }
 
 impl<'a> SymbolSums<'a> {
-    /// Creates the loop. Returns `None` unless the blocks consist of p - 1 symbols of 256 bytes, at most 16 of them, or
-    /// if there are no columns.
+    /// Creates the loop. Returns `None` if there are no columns, or if the blocks do not consist of p - 1 symbols of
+    /// 256 bytes. There can be at most 16 symbols.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],

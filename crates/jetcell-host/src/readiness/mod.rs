@@ -34,7 +34,7 @@ impl ReadinessReport {
     /// takes about two seconds.
     ///
     /// # Errors
-    /// A directory does not exist or is not writable.
+    /// Returns an error if a directory does not exist or is not writable.
     pub fn examine(directories: &[PathBuf]) -> Result<ReadinessReport, ReadinessError> {
         let files = SystemFiles::for_this_machine();
         let directories: Vec<WritableDirectory> =

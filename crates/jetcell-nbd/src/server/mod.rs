@@ -118,7 +118,7 @@ impl NbdServer {
     /// example when a client sends invalid data.
     ///
     /// # Errors
-    /// The address is in use or cannot be used.
+    /// Returns an error if the address is in use or cannot be used.
     ///
     /// # Panics
     /// There is no export.
@@ -149,7 +149,7 @@ impl NbdServer {
     /// Returns the address at which the server listens, with the actual port.
     ///
     /// # Errors
-    /// The system does not return the address.
+    /// Returns an error if the system does not return the address.
     pub fn address(&self) -> io::Result<ListenAddress> {
         match &self.0.listener {
             Listener::Tcp(listener) => listener.socket().local_addr().map(ListenAddress::Tcp),

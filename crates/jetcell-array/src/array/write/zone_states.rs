@@ -188,7 +188,7 @@ impl RowWriter {
     /// passed to this function, or when an operation waits for it.
     ///
     /// # Errors
-    /// The array failed.
+    /// Returns an error if the array failed.
     pub(super) fn compute_zone(
         &mut self,
         devices: Vec<usize>,

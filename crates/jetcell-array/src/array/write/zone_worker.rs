@@ -24,7 +24,7 @@ impl ZoneWorker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start() -> io::Result<ZoneWorker> {
         let (jobs, waiting) = channel::<ZoneFillJob>();
         let (done, filled) = channel();

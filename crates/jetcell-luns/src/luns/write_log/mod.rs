@@ -87,7 +87,7 @@ impl WriteLogIdentity {
 /// Returns true if a file or device has the header of a write log at its start, or the copy of the header at its end.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn has_write_log(file: &dyn File) -> io::Result<bool> {
     let bytes = file.len()?;
     if bytes < BLOCK as u64 {
@@ -186,7 +186,7 @@ impl WriteLog {
     /// Opens the log of a volume for replay.
     ///
     /// # Errors
-    /// The file does not exist, is not this volume's log, or is shorter than the log.
+    /// Returns an error if the file does not exist, is not this volume's log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
         let io_error_while = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(io_error_while("checking for the write log"))? {
@@ -234,7 +234,7 @@ impl WriteLog {
     /// the other, so at least one of them is always intact.
     ///
     /// # Errors
-    /// Neither of the headers could be written.
+    /// Returns an error if neither of the headers could be written.
     fn mark_used(&mut self) -> Result<()> {
         if self.used == self.point {
             return Ok(());

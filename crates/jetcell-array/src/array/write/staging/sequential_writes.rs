@@ -34,7 +34,7 @@ impl Staging {
     /// Sets the content of a block in the open zone.
     ///
     /// # Errors
-    /// The array failed.
+    /// Returns an error if the array failed.
     ///
     /// # Panics
     /// The block is not in the open zone; see [`Staging::ensure_open_zone_for`].
