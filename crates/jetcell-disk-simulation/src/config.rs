@@ -138,7 +138,7 @@ pub struct LogDriveConfig {
 pub struct RebuildParameters {
     /// Number of bytes that are read from each drive at a time.
     pub piece_bytes: u64,
-    /// Number of pieces in flight.
+    /// Number of pieces that are rebuilt concurrently.
     pub pieces: usize,
     /// Maximum time in milliseconds that accesses of a rebuild or consistency point wait for host accesses.
     pub patience_ms: f64,

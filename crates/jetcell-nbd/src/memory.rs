@@ -32,7 +32,8 @@ pub struct ServerMemory {
 
 struct SharedMemoryPool {
     free: usize,
-    /// Number that the next connection to wait will get. `turn` is the number of the connection whose turn it is.
+    /// Number to be assigned to the next connection that waits for the pool. `turn` is the number of the connection
+    /// whose turn it is.
     next: u64,
     turn: u64,
 }

@@ -38,7 +38,7 @@ impl RowDiagonal {
     /// Creates a code for the prime p, with at most p - 1 data columns.
     ///
     /// # Panics
-    /// `prime` is not an odd prime.
+    /// Panics if `prime` is not an odd prime.
     pub const fn new(prime: usize) -> RowDiagonal {
         let mut divisor = 2;
         while divisor * divisor <= prime {
@@ -169,7 +169,7 @@ impl RowDiagonal {
     /// diagonal parity.
     ///
     /// # Panics
-    /// More than two columns are lost.
+    /// Panics if more than two columns are lost.
     pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         let data = columns.len() - 2;
         let (row_parity, diagonal_parity) = (data, data + 1);

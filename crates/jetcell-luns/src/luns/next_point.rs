@@ -93,7 +93,7 @@ impl NextPoint {
     }
 
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     fn memory_mut(&mut self) -> &mut PendingMemory {
         match &mut self.intake {
             BlockIntake::Memory(memory) => memory,
@@ -168,7 +168,7 @@ impl NextPoint {
     /// consistency point has written.
     ///
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     pub fn put_logged(&mut self, lun: LunId, index: u64, block: PendingBlock) -> bool {
         self.write_through.replace(lun, index);
         self.leaves.insert((lun, index / FAN_OUT as u64));
@@ -255,7 +255,7 @@ impl NextPoint {
     /// Puts a block into the open zone. Returns the content that it replaces, if the zone already has the block.
     ///
     /// # Panics
-    /// No zone is open.
+    /// Panics if no zone is open.
     pub fn put_in_zone(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Option<SharedBlock> {
         let BlockIntake::Zone(placement) = &mut self.intake else { panic!("a zone is open") };
         let block = placement.blocks[placement.lun_blocks.len()];
@@ -298,7 +298,7 @@ impl NextPoint {
     /// Returns the pending blocks and those that were written through, for the consistency point that takes them over.
     ///
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     pub fn into_blocks(mut self) -> (PendingBlocks, WriteThroughBlocks) {
         (std::mem::take(&mut self.memory_mut().blocks), self.write_through)
     }

@@ -121,7 +121,7 @@ impl NbdServer {
     /// Returns an error if the address is in use or cannot be used.
     ///
     /// # Panics
-    /// There is no export.
+    /// Panics if there is no export.
     pub fn bind(
         address: &ListenAddress,
         exports: NbdExports,

@@ -50,7 +50,7 @@ pub(crate) struct MemberSet {
     pub mode: ArrayMode,
     /// Whether the configuration has changed but is not saved on the members yet.
     is_config_changed: bool,
-    /// The zone that is partially rebuilt.
+    /// The zone that is partially rebuilt, if there is one.
     pub partial_rebuild: Option<PartialZoneRebuild>,
     /// Lost rows that were written since they were last examined.
     pub rewritten_rows: BTreeSet<u64>,
@@ -105,7 +105,7 @@ impl MemberSet {
         if self.config.lost_rows.slots_of(row) != slots {
             let before = self.config.lost_rows.clone();
             self.config.lost_rows.set(row, slots);
-            // If the list is full, it may still contain a row that is no longer lost.
+            // The list may be unchanged: if it is full, it may still contain a row that is no longer lost.
             self.is_config_changed |= before != self.config.lost_rows;
         }
     }

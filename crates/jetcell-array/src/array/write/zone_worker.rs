@@ -44,7 +44,7 @@ impl ZoneWorker {
     /// the order in which they were started.
     ///
     /// # Panics
-    /// The computation of an earlier write panicked.
+    /// Panics if the computation of an earlier write panicked.
     pub fn fill(&self, write: ZoneWrite, coding: RowEncoder, rows: Vec<FreeRowWrite>) {
         self.jobs.send(ZoneFillJob { write, coding, rows }).expect("the thread lives as long as this");
     }
@@ -52,7 +52,7 @@ impl ZoneWorker {
     /// Waits for the next filled write. Returns the write and its rows.
     ///
     /// # Panics
-    /// The computation of the write panicked.
+    /// Panics if the computation of the write panicked.
     pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRowWrite>) {
         self.filled.recv().expect("the thread lives as long as this")
     }

@@ -28,7 +28,7 @@ pub(super) struct NewRowWrites {
     pub(super) unit: u64,
     /// Minimum and maximum number of rows that are opened ahead of a writer.
     pub(super) ahead: Range<u64>,
-    /// Rows that were started but are not acknowledged yet. All of them are open.
+    /// New rows whose writes were started but are not acknowledged yet. All of these rows are open.
     pub(super) started: Extents,
 }
 

@@ -37,7 +37,7 @@ impl Staging {
     /// Returns an error if the array failed.
     ///
     /// # Panics
-    /// The block is not in the open zone; see [`Staging::ensure_open_zone_for`].
+    /// Panics if the block is not in the open zone; see [`Staging::ensure_open_zone_for`].
     pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
         let open_zone = self.open_zone.as_mut().expect("a zone is open");
         let replaced = open_zone.put(block, content);
