@@ -212,7 +212,7 @@ impl Error {
         self.advice().or_else(|| os_advice(self).map(Cow::Borrowed))
     }
 
-    /// Returns the problem and the advice.
+    /// Returns the text of the error, followed by the advice.
     pub fn full_text(&self) -> String {
         jetcell_input::with_advice(self, self.advice_or_os_advice())
     }

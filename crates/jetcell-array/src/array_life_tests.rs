@@ -52,7 +52,7 @@ struct LifeParameters {
 enum ArrayLoss {
     /// The array stopped, and cannot be assembled without its failed drives.
     Stopped,
-    /// A row cannot be recovered.
+    /// At least one row cannot be recovered.
     Rows,
 }
 

@@ -67,7 +67,7 @@ impl SimulatedLogs {
         if self.is_in_flight[log] { None } else { self.start(log) }
     }
 
-    /// Records that a write to a log has completed. Returns the next write to this log.
+    /// Records that a write to a log has completed. Returns the next write to this log, if there is one.
     pub fn finish_write(&mut self, log: usize) -> Option<(usize, u64)> {
         self.is_in_flight[log] = false;
         self.start(log)

@@ -54,7 +54,8 @@ impl Pacer {
         }
     }
 
-    /// Reserves the time of a piece of `bytes` bytes, and returns the time until it may start.
+    /// Reserves time for a piece of `bytes` bytes, and returns how long the caller must wait before this piece may
+    /// start.
     pub fn reserve(&self, bytes: u64) -> Duration {
         let time = match self.rate {
             None => return Duration::ZERO,

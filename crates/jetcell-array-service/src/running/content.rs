@@ -29,7 +29,7 @@ impl ArrayContent {
         }
     }
 
-    /// Returns the array, to access its members and its state.
+    /// Returns the array, for access to its members and its state.
     pub fn array(&mut self) -> &mut Array {
         self.guard().array()
     }

@@ -51,7 +51,7 @@ impl MemberState {
 pub struct ArrayExamination {
     /// Geometry and level of the array.
     pub layout: ArrayLayout,
-    /// Whether the array is in use by a process, or was not shut down.
+    /// Whether a process is using the array, or the last process to use it did not shut it down.
     pub is_open: bool,
     /// Health of the array, based on the members that were found.
     pub state: ArrayState,

@@ -29,7 +29,7 @@ pub struct RecoveryStep {
     pub from_row: usize,
 }
 
-/// Returns the nonempty columns with their positions.
+/// Returns the nonempty columns, each with its position in the row.
 fn with_content<'d>(data: &[&'d [u8]]) -> Vec<(usize, &'d [u8])> {
     data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect()
 }

@@ -201,7 +201,7 @@ struct WordColumnGroup<
     /// Position of the first column in the row.
     first: usize,
     blocks: [&'g [[u8; RUN]; RUNS]; N],
-    /// Sums for the next run and the vectors after it, for each shift by words.
+    /// Sums for the next run and the vectors after it, one set for each word shift.
     sums: [[L::Vector; SUMS]; R],
     /// Last vector of the previous run, for each word shift.
     before: [L::Vector; R],

@@ -129,7 +129,7 @@ impl MemberDevice {
         Ok(MemberDevice { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
     }
 
-    /// Opens a member in order to read its superblocks, even while the member is in use.
+    /// Opens a member without locking it, to read its superblocks even while the member is in use.
     pub fn open_unlocked(vfs: &dyn Vfs, path: &Path) -> io::Result<MemberDevice> {
         let file = vfs.open(path, OpenMode::Read)?;
         let layout = MemberLayout::new(1);

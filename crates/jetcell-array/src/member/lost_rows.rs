@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Extents;
 use crate::geometry::{ArrayLayout, BLOCK};
 
-/// Maximum number of chunks whose lost bytes are listed.
+/// Maximum number of chunks that are examined to list lost bytes.
 const MAX_CHUNKS: usize = 10_000;
 
 /// Consecutive rows that have lost the data on the same slots.

@@ -31,7 +31,7 @@ pub(super) struct SnapshotEntry {
     pub root: BlockPointer,
 }
 
-/// Catalogue entry for a LUN and its snapshots.
+/// Catalogue entry that describes a LUN and its snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LunEntry {
     pub id: LunId,

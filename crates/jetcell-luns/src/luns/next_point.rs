@@ -23,7 +23,7 @@ pub(super) type PendingBlocks = BTreeMap<(LunId, u64), PendingBlock>;
 /// Blocks of the array, and their new content.
 pub(super) type NewBlockContent = Vec<(u64, SharedBlock)>;
 
-/// Content of a block of a LUN in memory.
+/// Content of a LUN's block that is in memory.
 pub(super) enum BlockContent<'volume> {
     Data(&'volume [u8]),
     /// The block was deallocated.
@@ -281,7 +281,7 @@ impl NextPoint {
         }
     }
 
-    /// Takes the open zone in order to close it. Its blocks no longer have a location.
+    /// Takes the open zone, so the caller can close it. The zone's blocks then no longer have a location.
     pub fn take_zone(&mut self) -> Option<ZonePlacement> {
         self.open_zone()?;
         match std::mem::take(&mut self.intake) {

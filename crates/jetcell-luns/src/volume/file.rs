@@ -97,7 +97,7 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
     Ok((offset / block, len as u64 / block))
 }
 
-/// A read of a file: its node, offset, and buffer.
+/// A read from a file: the file's node, the offset, and the buffer to fill.
 type VolumeRead<'b> = (FileNodeId, u64, &'b mut [u8]);
 
 impl VolumeState {

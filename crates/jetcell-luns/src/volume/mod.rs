@@ -305,7 +305,7 @@ impl Volume {
         self.state.lock()
     }
 
-    /// Returns the name of a file in the table.
+    /// Returns the name under which the table lists the file at a path.
     fn name<'p>(&self, path: &'p Path) -> io::Result<&'p Path> {
         path.strip_prefix(&self.root).map_err(|_| io::ErrorKind::NotFound.into())
     }

@@ -72,7 +72,7 @@ fn read_bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], NbdSessi
     Ok(bytes)
 }
 
-/// Reads `length` bytes of data, a length that the client has specified.
+/// Reads `length` bytes of data, as announced by the client.
 fn read_data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), NbdSessionEnd> {
     target.clear();
     input.take(length.into()).read_to_end(target)?;

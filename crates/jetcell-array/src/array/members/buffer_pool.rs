@@ -24,7 +24,7 @@ pub(crate) struct BufferPool {
     bytes: usize,
     /// Number of buffers returned to the pool so far.
     return_count: u64,
-    /// Buffers for single blocks.
+    /// Pooled buffers for single blocks.
     blocks: Vec<IoBuffer>,
 }
 

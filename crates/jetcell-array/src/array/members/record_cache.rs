@@ -28,7 +28,7 @@ pub(crate) struct RecordCache {
     blocks: BTreeMap<(usize, u64), IoBuffer>,
     /// Keys of the cached blocks, in eviction order.
     order: VecDeque<(usize, u64)>,
-    /// Zones whose records are being written, so the members do not have them yet.
+    /// Zones whose new records are still being written, so the members do not have these records yet.
     pinned: BTreeSet<u64>,
     /// Read-aheads of records, in the order in which they were started. An operation loads records into the cache
     /// before it changes them, so a read-ahead is dropped when records of its zones are inserted or forgotten.

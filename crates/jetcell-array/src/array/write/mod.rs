@@ -102,7 +102,7 @@ impl RowWriter {
     /// Checks that remembered generations match the records on the members.
     ///
     /// # Panics
-    /// Panics if they do not match, or if the array failed.
+    /// Panics if generations and records do not match, or if the array failed.
     pub fn check_generations(&mut self) {
         use crate::geometry::ZONE_ROWS;
 

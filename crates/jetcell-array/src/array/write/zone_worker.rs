@@ -1,4 +1,4 @@
-//! A thread that copies data into the transfers of zones, and computes parity and records. In the meantime, the
+//! A thread that copies data into the transfer buffers of zones, and computes parity and records. While it works, the
 //! writer can supply the next zone.
 
 use std::io;

@@ -72,7 +72,8 @@ impl Staging {
         self.open_zone = Some(open_zone);
     }
 
-    /// Returns true if rows are open, so they may be written without the journal, but have not been started yet.
+    /// Returns true if rows are open, so they may be written without the journal, but their writes have not been
+    /// started.
     fn can_open_zone(&self, rows: &Range<u64>) -> bool {
         self.writer.rows.members.config.open_rows.contains_range(rows)
             && self.new_rows.started.last_in(rows).is_none()
