@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Result of a request to the array service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error returned by the array service. Arrays are identified by the names that their user gave.
+/// Error returned by the array service. Arrays are identified by the names that the user specified.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum Error {
@@ -212,7 +212,7 @@ impl Error {
         self.advice().or_else(|| os_advice(self).map(Cow::Borrowed))
     }
 
-    /// Returns the problem and the advice.
+    /// Returns the text of the error, followed by the advice.
     pub fn full_text(&self) -> String {
         jetcell_input::with_advice(self, self.advice_or_os_advice())
     }

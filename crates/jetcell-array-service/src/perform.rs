@@ -24,7 +24,7 @@ pub struct PerformedOperation {
 /// Runs an operation on an array, in this process or in the process that uses the array.
 ///
 /// # Errors
-/// The operation was refused, or the array failed.
+/// Returns an error if the operation was refused, or if the array failed.
 pub fn perform(
     start: &ArrayStartOptions,
     operation: ArrayOperation,

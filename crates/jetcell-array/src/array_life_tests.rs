@@ -52,7 +52,7 @@ struct LifeParameters {
 enum ArrayLoss {
     /// The array stopped, and cannot be assembled without its failed drives.
     Stopped,
-    /// A row cannot be recovered.
+    /// At least one row cannot be recovered.
     Rows,
 }
 
@@ -330,7 +330,7 @@ impl ArrayLife<'_> {
     }
 }
 
-/// Returns the mean over all lives of their counts, and its standard error.
+/// Returns the mean of the counts over all lives, and the standard error of this mean.
 fn mean(counts: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let lives = counts.clone().count() as f64;
     let mean = counts.clone().sum::<f64>() / lives;

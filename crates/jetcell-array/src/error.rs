@@ -179,7 +179,7 @@ pub enum ArrayRefusal {
     /// The size of a write log is below this minimum in bytes, or not a multiple of the block size.
     #[error("the size of a write log must be at least {0} bytes and a multiple of {BLOCK}")]
     WriteLogSize(u64),
-    /// The array already has this maximum number of spares.
+    /// The array already has the maximum number of spares. The value is this maximum.
     #[error("an array can have at most {0} spares")]
     TooManySpares(usize),
     /// No member was given.
@@ -343,7 +343,7 @@ pub enum LunError {
     /// The catalogue of LUNs and snapshots has no room for another one.
     #[error("the volume's catalogue is full")]
     CatalogueFull,
-    /// The block with this number is damaged.
+    /// The block with this number should be a map node, but is damaged.
     #[error("block {0} of the array is not a node of a block map; the volume is damaged")]
     NotAMapNode(u64),
     /// The write log contains a write outside all LUNs.

@@ -77,7 +77,7 @@ impl DriveCache {
         while self.read.len() > 1 && self.read.iter().map(|of| of.end - of.start).sum::<u64>() > room {
             self.read.pop_front();
         }
-        // If a single sequence is too long, only its end is retained.
+        // If a single range does not fit, only its end is retained.
         if let [only] = self.read.make_contiguous() {
             only.start = only.start.max(only.end.saturating_sub(room));
         }

@@ -138,7 +138,7 @@ pub struct LogDriveConfig {
 pub struct RebuildParameters {
     /// Number of bytes that are read from each drive at a time.
     pub piece_bytes: u64,
-    /// Number of pieces in flight.
+    /// Number of pieces that are rebuilt concurrently.
     pub pieces: usize,
     /// Maximum time in milliseconds that accesses of a rebuild or consistency point wait for host accesses.
     pub patience_ms: f64,
@@ -217,7 +217,7 @@ pub fn drives() -> BTreeMap<String, DriveModel> {
 /// Parses and checks a drive from a separate file. Errors begin with `source`.
 ///
 /// # Errors
-/// The text is not a drive, or a value is out of range.
+/// Returns an error if the text is not a drive, or if a value is out of range.
 pub fn parse_drive(source: &str, text: &str) -> Result<DriveModel, InvalidConfig> {
     let drive: DriveModel = toml::parse(source, text)?;
     match drive.impossible_field() {
@@ -238,7 +238,7 @@ impl Config {
     /// Parses and checks a configuration. Errors begin with `source`.
     ///
     /// # Errors
-    /// The text is not a configuration, or a value is out of range.
+    /// Returns an error if the text is not a configuration, or if a value is out of range.
     pub fn read(source: &str, text: &str) -> Result<Config, InvalidConfig> {
         let config: Config = toml::parse(source, text)?;
         config.check().map_err(|mistake| mistake.in_file(source))?;
@@ -304,7 +304,7 @@ impl Config {
     /// Returns the experiment's drive.
     ///
     /// # Errors
-    /// There is no drive with this name.
+    /// Returns an error if there is no drive with this name.
     pub fn selected_drive(&self) -> Result<DriveModel, InvalidConfig> {
         let mut all = drives();
         all.extend(self.drives.clone());

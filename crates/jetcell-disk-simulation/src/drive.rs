@@ -132,7 +132,7 @@ pub struct DriveAccess {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriveHead {
     cylinder: f64,
-    /// End of the last access. The data that follows it is in the drive's cache or buffer.
+    /// End of the last access. The drive's cache or buffer contains the data that follows this position.
     next: Option<u64>,
     /// Time at which a solid-state drive's interface has completed all previous transfers.
     interface_free: Duration,

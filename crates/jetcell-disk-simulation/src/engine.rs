@@ -34,7 +34,7 @@ pub struct SimulationSetup<'a> {
     pub seconds: f64,
     /// Number of drives that fail.
     pub lost: usize,
-    /// Time at which the drives fail and, separately, time at which the rebuild starts, in seconds.
+    /// Time at which the drives fail, in seconds. `rebuild` is the time at which the rebuild starts.
     pub failure: Option<f64>,
     pub rebuild: Option<f64>,
     /// Parameters for a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the

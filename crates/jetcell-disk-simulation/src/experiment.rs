@@ -162,7 +162,7 @@ pub struct ExperimentResults {
 /// description.
 ///
 /// # Errors
-/// The configuration's drive does not exist.
+/// Returns an error if the configuration's drive does not exist.
 pub fn run(
     config: &Config,
     progress: &mut dyn FnMut(usize, usize, &str),

@@ -111,8 +111,8 @@ impl DriveGroups {
         }
     }
 
-    /// Returns the drives from which a column can be recovered: the other drives of the row, as many as there are
-    /// data columns, with parity drives last.
+    /// Returns the drives from which a column can be recovered: as many of the row's other drives as there are data
+    /// columns, data drives first.
     fn recovery(&self, cells: &[usize], column: usize, position: u64) -> Vec<usize> {
         let data = cells.len() - self.level.parities();
         let others = (0..cells.len()).filter(|cell| *cell != column);

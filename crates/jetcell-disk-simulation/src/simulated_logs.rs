@@ -25,8 +25,8 @@ pub struct SimulatedLogs {
     next: usize,
     /// Number of log writes that database writes have caused but that have not been added to a log yet.
     due: f64,
-    /// On a write-anywhere volume, the number of bytes for the next consistency point. `stripe` is the location at
-    /// which it continues.
+    /// On a write-anywhere volume, the number of bytes that the next consistency point writes. `stripe` is the stripe
+    /// at which it begins to write.
     pending: u64,
     stripe: u64,
 }
@@ -50,7 +50,7 @@ impl SimulatedLogs {
         }
     }
 
-    /// Returns the number of log writes that are due after another database write.
+    /// Counts another database write, and returns the number of log writes that are due because of it.
     pub fn take_due_writes(&mut self) -> u64 {
         self.due += self.options.writes_per_database_write;
         let whole = self.due.floor();
@@ -67,7 +67,7 @@ impl SimulatedLogs {
         if self.is_in_flight[log] { None } else { self.start(log) }
     }
 
-    /// Records that a write to a log has completed. Returns the next write.
+    /// Records that a write to a log has completed. Returns the next write to this log, if there is one.
     pub fn finish_write(&mut self, log: usize) -> Option<(usize, u64)> {
         self.is_in_flight[log] = false;
         self.start(log)

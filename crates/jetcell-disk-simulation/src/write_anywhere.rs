@@ -165,7 +165,7 @@ impl WriteAnywhereVolume {
         parts
     }
 
-    /// Overwrites random pages, in consistency points of `each` writes each.
+    /// Overwrites random pages. Each consistency point contains `each` writes.
     pub fn age(&mut self, writes: u64, each: usize) -> ConsistencyPointCounters {
         let mut all = ConsistencyPointCounters::default();
         let mut left = writes;

@@ -20,7 +20,8 @@ struct CancellationState {
 }
 
 impl Cancellation {
-    /// Returns a cancellation for a part of the work. It can be cancelled on its own, or together with the whole work.
+    /// Returns a cancellation token for a part of the work. The part can be cancelled on its own, or together with the
+    /// whole work.
     #[must_use]
     pub fn child(&self) -> Cancellation {
         let state = CancellationState { parent: Some(self.clone()), ..CancellationState::default() };

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Name of the event file.
 pub const EVENT_FILE: &str = "events.jsonl";
 
-/// A file in a directory to which events are written. Clones refer to the same file.
+/// The event file in a directory. Clones refer to the same file.
 #[derive(Clone)]
 pub struct EventLines(Arc<Mutex<EventLinesState>>);
 
@@ -25,7 +25,7 @@ impl EventLines {
     /// Opens the event file in a directory, either to append to it or to overwrite it.
     ///
     /// # Errors
-    /// The file cannot be created.
+    /// Returns an error if the file cannot be created.
     pub fn open(directory: &Path, append: bool) -> io::Result<EventLines> {
         let path = directory.join(EVENT_FILE);
         let mut file = if append { OutputFile::append(&path)? } else { OutputFile::create(&path)? };

@@ -47,7 +47,7 @@ impl BuildInfo {
 }
 
 impl Evidence {
-    /// Collects the evidence for a result about `paths`.
+    /// Collects the evidence for a result. The machine description covers the storage under `paths`.
     pub fn collect<'a>(paths: impl Iterator<Item = &'a Path>) -> Evidence {
         Evidence {
             jetcell_version: env!("CARGO_PKG_VERSION").into(),

@@ -17,7 +17,7 @@ const SIGNAL_MERGE_INTERVAL: Duration = Duration::from_millis(200);
 
 type Action = Box<dyn Fn() + Send + Sync>;
 
-/// Actions before an interrupted process exits.
+/// Actions to run before an interrupted process exits.
 static AT_EXIT: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
 
 /// Adds an action that is run before a second signal ends the process, such as restoring the terminal.
@@ -25,10 +25,10 @@ pub fn at_exit(action: impl Fn() + Send + 'static) {
     AT_EXIT.lock().push(Box::new(action));
 }
 
-/// Returns a new cancellation, after [`cancel_on_signals`] has installed the handler for it.
+/// Creates a cancellation token, and installs the handler for it with [`cancel_on_signals`].
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if the handler cannot be installed.
 pub fn cancelled_by_signals() -> Result<Cancellation, InterruptError> {
     let cancellation = Cancellation::default();
     cancel_on_signals(&cancellation)?;
@@ -38,7 +38,7 @@ pub fn cancelled_by_signals() -> Result<Cancellation, InterruptError> {
 /// Makes the first signal cancel the work, and the second one end the process.
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if the handler cannot be installed.
 pub fn cancel_on_signals(cancellation: &Cancellation) -> Result<(), InterruptError> {
     Interrupt::new(cancellation).install()
 }
@@ -84,7 +84,7 @@ impl Interrupt {
     /// Installs the handler for signals.
     ///
     /// # Errors
-    /// The handler cannot be installed.
+    /// Returns an error if the handler cannot be installed.
     pub fn install(&self) -> Result<(), InterruptError> {
         let (interrupt, mut filter) = (self.clone(), SignalFilter::default());
         let handler = move || {

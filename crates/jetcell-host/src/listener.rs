@@ -28,7 +28,7 @@ impl<L: AsFd> StoppableListener<L> {
     /// Creates a listener that [`StoppableListener::stop`] stops.
     ///
     /// # Errors
-    /// The socket cannot be configured.
+    /// Returns an error if the socket cannot be configured.
     pub fn new(socket: L) -> io::Result<StoppableListener<L>> {
         let listener = StoppableListener::with_cancellation(socket, &Cancellation::default())?;
         Ok(StoppableListener { is_polling: false, ..listener })
@@ -37,7 +37,7 @@ impl<L: AsFd> StoppableListener<L> {
     /// Creates a listener that also stops when work is cancelled.
     ///
     /// # Errors
-    /// The socket cannot be configured.
+    /// Returns an error if the socket cannot be configured.
     pub fn with_cancellation(socket: L, cancellation: &Cancellation) -> io::Result<StoppableListener<L>> {
         // A connection may end between the poll and the call that accepts it. That call must not wait.
         rustix::io::ioctl_fionbio(&socket, true)?;
@@ -50,7 +50,7 @@ impl<L: AsFd> StoppableListener<L> {
         &self.socket
     }
 
-    /// Returns the cancellation that a stop requests. Connections can use it for their work.
+    /// Returns the cancellation token that [`StoppableListener::stop`] triggers. Connections can use it for their work.
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }
@@ -101,7 +101,7 @@ impl StoppableListener<TcpListener> {
 }
 
 impl StoppableListener<UnixListener> {
-    /// Waits for the next connection, like the listener for TCP.
+    /// Waits for the next connection in the same way as the listener for TCP.
     pub fn next(&self, note: impl Fn(io::Error)) -> Option<UnixStream> {
         self.wait_for(|listener| listener.accept().map(|(stream, _)| stream), note)
     }

@@ -121,7 +121,8 @@ impl Machine {
         }
     }
 
-    /// Records which arrays store the files of directories. Each array is given with its directory in the test.
+    /// Records which arrays store the files of directories. Each array is given with the directory whose files it
+    /// stores.
     pub fn set_arrays(&mut self, arrays: &[(PathBuf, ArrayStorage)]) {
         for storage in &mut self.storage {
             let found = arrays.iter().find(|(directory, _)| storage.directory.starts_with(directory));

@@ -31,7 +31,7 @@ impl Pacer {
         Pacer { clock, rate, cancellation, next: Mutex::new(Duration::ZERO) }
     }
 
-    /// Returns the cancellation of the work.
+    /// Returns the cancellation token of the paced work.
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }
@@ -54,7 +54,8 @@ impl Pacer {
         }
     }
 
-    /// Reserves the time of a piece of `bytes` bytes, and returns the time until it may start.
+    /// Reserves time for a piece of `bytes` bytes, and returns how long the caller must wait before this piece may
+    /// start.
     pub fn reserve(&self, bytes: u64) -> Duration {
         let time = match self.rate {
             None => return Duration::ZERO,

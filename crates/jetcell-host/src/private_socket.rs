@@ -32,7 +32,8 @@ impl PrivateSocket {
     /// Listens on a socket. Replaces the socket of a server that no longer exists.
     ///
     /// # Errors
-    /// Another server listens on the socket, or its file belongs to another user or is not a socket.
+    /// Returns an error if another server listens on the socket, or if its file belongs to another user or is not a
+    /// socket.
     pub fn bind(path: &Path) -> io::Result<PrivateSocket> {
         let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the path is too long for a socket");
         let address = SocketAddrUnix::new(path).map_err(too_long)?;

@@ -34,7 +34,7 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
 /// by this function or by [`json_pretty`].
 ///
 /// # Errors
-/// The value cannot be serialized, for example because a key is not a string.
+/// Returns an error if the value cannot be serialized, for example because a key is not a string.
 pub fn json_line(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
     serde_json::to_string(value).map(|text| printable_json(&text).into_owned())
 }
@@ -42,7 +42,7 @@ pub fn json_line(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String
 /// Returns a value as JSON on multiple lines with a line end, prepared with [`printable_json`].
 ///
 /// # Errors
-/// The value cannot be serialized, for example because a key is not a string.
+/// Returns an error if the value cannot be serialized, for example because a key is not a string.
 pub fn json_pretty(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(|text| printable_json(&text).into_owned() + "\n")
 }

@@ -22,7 +22,7 @@ pub enum Unit {
     Mebibytes,
     /// Mebibytes per second.
     MebibytesPerSecond,
-    /// Transfers per second of a drive.
+    /// Drive transfers per second.
     Iops,
     /// Events per second.
     PerSecond,

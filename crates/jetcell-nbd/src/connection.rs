@@ -20,10 +20,10 @@ const BUSY_THRESHOLD: Duration = Duration::from_micros(20);
 /// If others used the processor for no longer than this and a request arrived in the meantime, it was the client that
 /// needed the processor.
 const CLIENT_THRESHOLD: Duration = Duration::from_micros(200);
-/// Minimum and maximum number of requests before which the thread does not poll.
+/// Minimum and maximum number of requests for which polling is suspended.
 const BACKOFF_RANGE: (u32, u32) = (16, 1024);
 
-/// Number of requests before which the thread does not poll, because others need the processor. The number doubles each
+/// Number of requests for which polling is suspended, because other threads need the processor. The number doubles each
 /// time this is detected, and each poll that finds a request reduces it by one. This way, a single interruption, for
 /// example by the host of a virtual machine, costs little, and so does polling on a busy machine.
 struct PollBackoff {
@@ -40,13 +40,13 @@ impl PollBackoff {
         self.remaining.get() == 0
     }
 
-    /// Counts a request before which the thread slept.
+    /// Counts a request for which the thread slept instead of polling.
     fn count_request(&self) {
         self.remaining.set(self.remaining.get().saturating_sub(1));
     }
 
-    /// Records a poll during which others had the processor for the time `given`. Returns true if a period without
-    /// polling begins.
+    /// Records a poll during which other threads had the processor for the time `given`. Returns true if a period
+    /// without polling begins.
     fn record_poll(&self, given: Duration, is_found: bool) -> bool {
         let next = self.next.get();
         let begins = given > CLIENT_THRESHOLD || given > BUSY_THRESHOLD && !is_found;
@@ -292,7 +292,7 @@ mod tests {
                 // The data exceeds the socket's buffer, and the peer is not reading yet.
                 let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
                 let connection = NbdConnection::new(&stream, Duration::from_secs(60), &memory).unwrap();
-                // Polling leaves a connection in this state.
+                // Polling leaves a connection in nonblocking mode.
                 connection.is_blocking.set(false);
                 (&connection).write_all(&sent).unwrap();
             });

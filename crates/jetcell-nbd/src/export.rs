@@ -45,14 +45,14 @@ pub trait BlockExport: Send + Sync {
     /// Reads the whole batch, or fails.
     ///
     /// # Errors
-    /// One of the ranges cannot be read.
+    /// Returns an error if one of the ranges cannot be read.
     fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()>;
 
     /// Writes bytes. All later reads on any connection return the new bytes. The bytes are durable after the next
     /// [`BlockExport::flush`].
     ///
     /// # Errors
-    /// The bytes cannot be written.
+    /// Returns an error if the bytes cannot be written.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
     /// Writes zeros. If `may_free` is set, the range may be deallocated instead.
@@ -65,19 +65,19 @@ pub trait BlockExport: Send + Sync {
     /// Discards the content of a range, which may then have any content.
     ///
     /// # Errors
-    /// The range cannot be freed.
+    /// Returns an error if the range cannot be freed.
     fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// Makes all previous writes durable, including those of other connections.
     ///
     /// # Errors
-    /// The writes did not become durable.
+    /// Returns an error if the writes did not become durable.
     fn flush(&self) -> io::Result<()>;
 
     /// Returns the allocation states within a range, starting at its beginning. There is at least one extent, and
     /// none is empty. The extents need not cover the entire range.
     ///
     /// # Errors
-    /// The state cannot be read.
+    /// Returns an error if the state cannot be read.
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>>;
 }

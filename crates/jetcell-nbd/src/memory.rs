@@ -32,7 +32,8 @@ pub struct ServerMemory {
 
 struct SharedMemoryPool {
     free: usize,
-    /// Number that the next connection to wait will get. `turn` is the number of the connection whose turn it is.
+    /// Number to be assigned to the next connection that waits for the pool. `turn` is the number of the connection
+    /// whose turn it is.
     next: u64,
     turn: u64,
 }
@@ -233,7 +234,7 @@ mod tests {
             }
             let small = ConnectionMemory::new(&memory, LONG);
             assert!(small.try_allow(share) && !small.try_allow(share + 1));
-            // No request overtakes requests that are waiting.
+            // A new request does not overtake those that are already waiting.
             rest.release();
             assert!(!small.try_allow(share + 1));
             first.release();

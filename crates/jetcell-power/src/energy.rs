@@ -7,7 +7,8 @@ use crate::scope::MeterScope;
 
 const HOURS_PER_DAY: f64 = 24.0;
 const DAYS_PER_YEAR: f64 = 365.0;
-/// Maximum extent of a window beyond the log, in milliseconds. The times of a run are rounded to whole seconds.
+/// Maximum time by which a window may extend beyond the log, in milliseconds. The times of a run are rounded to whole
+/// seconds.
 const TOLERANCE_MS: i64 = 1000;
 /// Maximum time between two rows, as a fraction of the requested window.
 const MAX_GAP: f64 = 0.1;

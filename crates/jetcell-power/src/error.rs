@@ -32,7 +32,7 @@ pub enum PowerError {
     Log {
         /// Path of the log.
         path: PathBuf,
-        /// The defect of the log.
+        /// Defect that was found in the log.
         #[source]
         error: PowerLogError,
     },

@@ -55,7 +55,7 @@ impl RaidType {
         }
     }
 
-    /// Returns the number of lost drives that any set survives.
+    /// Returns the number of drives that a set can lose without losing data, regardless of which drives fail.
     pub fn parities(self) -> u32 {
         match self {
             RaidType::Raid10 | RaidType::Raid5 => 1,

@@ -170,7 +170,7 @@ impl MarkovChain {
         sum
     }
 
-    /// Returns diagonal I + factor U sum.
+    /// Returns `diagonal * I + factor * U * sum`.
     fn times_u(&self, rate: f64, factor: f64, sum: &TransitionMatrix, diagonal: f64) -> TransitionMatrix {
         let states = self.transitions.len();
         let width = states + 1;

@@ -21,7 +21,7 @@ pub struct ComparedLayout {
     pub group_probability_of_loss: f64,
     /// Probability that the array loses data.
     pub probability_of_loss: f64,
-    /// Probability of loss, as a multiple of the safest listed layout's.
+    /// Probability of loss, as a multiple of that of the safest listed layout.
     pub relative_risk: f64,
     /// Number of disk operations per small write.
     pub write_cost: u32,

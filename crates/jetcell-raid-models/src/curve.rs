@@ -64,7 +64,7 @@ impl CurveAxis {
         }
     }
 
-    /// Returns the inputs with this input set to another value.
+    /// Returns a copy of the inputs in which the input on this axis is `value`.
     fn apply_to(self, question: &ReliabilityInputs, value: f64) -> Result<ReliabilityInputs, Error> {
         let mut question = question.clone();
         match self {

@@ -81,8 +81,8 @@ impl MarkovModel {
         }
     }
 
-    /// Returns the number of lost drives that sets of this diagram survive. `None` for the general chain, which
-    /// supports any number.
+    /// Returns the number of lost drives that a set with this diagram survives. Returns `None` for the general chain,
+    /// which supports any number.
     fn parities(self) -> Option<u32> {
         match self {
             MarkovModel::A => Some(1),

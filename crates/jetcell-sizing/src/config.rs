@@ -192,7 +192,7 @@ part!(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageConfig {
-    /// Names of disks in the catalogue.
+    /// Names of the disks to compare, as in the catalogue.
     pub disks: Vec<String>,
     /// Arrays to compare.
     pub layouts: Vec<GroupLayout>,

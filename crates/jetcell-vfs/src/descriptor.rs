@@ -71,7 +71,7 @@ impl Descriptor {
         if mode == OpenMode::WriteOwn {
             check_ownership(&file, path)?;
         }
-        // io_uring would return an error instead of waiting.
+        // With NONBLOCK set, io_uring would return an error instead of waiting.
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         if mode == OpenMode::Read {

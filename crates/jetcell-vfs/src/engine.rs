@@ -18,7 +18,7 @@ pub(crate) trait TransferEngine: Send + Sync {
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>);
 }
 
-/// A transfer and its file. The file stays open while this value exists.
+/// A transfer with the file that it accesses. The file stays open while this value exists.
 pub(crate) struct QueuedTransfer {
     pub file: Arc<Descriptor>,
     pub transfer: Transfer,

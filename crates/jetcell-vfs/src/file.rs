@@ -104,7 +104,7 @@ pub struct Transfer {
     pub offset: u64,
     /// Buffer whose length is a multiple of 4096.
     pub buffer: IoBuffer,
-    /// Reason of the transfer, for counters.
+    /// Reason for the transfer, used by counters.
     pub reason: IoReason,
     /// Completion callback. Called once, from a completion thread, or inside `submit` for simulated files and in the
     /// fallback engine. A short transfer is an error. Must not block on I/O.
@@ -200,8 +200,8 @@ pub trait Vfs: Send + Sync {
     fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
         self.exists(path)
     }
-    /// Returns true if paths in `directory` lead only to regular files and directories in it, and links in them are
-    /// refused. File systems that do not confine paths return `false`.
+    /// Returns true if paths in `directory` lead only to regular files and directories in it, and links in such paths
+    /// are refused. File systems that do not confine paths return `false`.
     fn is_confined(&self, directory: &Path) -> bool {
         let _ = directory;
         false

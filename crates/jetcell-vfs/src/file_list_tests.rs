@@ -2,7 +2,8 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Creates a directory with files, links and a subdirectory. Returns it with a directory outside it.
+/// Creates a directory with files, links and a subdirectory, and another directory outside it. Returns their temporary
+/// parent and the directory with the files.
 fn listed() -> (tempfile::TempDir, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let inside = place.path().join("inside");

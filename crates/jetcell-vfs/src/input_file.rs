@@ -109,7 +109,7 @@ pub fn check_secret(path: &Path, max: u64) -> io::Result<()> {
     check_input(path, max)
 }
 
-/// Fails if users other than the owner can access a file, like ssh. A group may read a file owned by the superuser,
+/// Like ssh, fails if users other than the owner can access a file. A group may read a file owned by the superuser,
 /// because systems provide keys to their services this way.
 fn require_private(file: &InputFile, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(&file.0)?;

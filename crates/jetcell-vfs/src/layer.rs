@@ -60,7 +60,7 @@ pub trait VfsLayer: Send + Sync {
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner().clone_file(from, to)
     }
-    /// The files belong to this layer, so each file is synced through the layer.
+    /// Syncs each file through this layer, because the files belong to it.
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         self.inner().sync_files(files, reason)
     }

@@ -81,8 +81,8 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
     bounded(|| rustix::fs::fsync(&opened))
 }
 
-/// Makes everything that was written to the file system of a directory durable. For many files, this is faster than
-/// syncing each of them.
+/// Makes all data written to a file system durable. `directory` is any directory on it. For many files, this is faster
+/// than syncing each of them.
 pub fn sync_file_system(directory: &Path) -> io::Result<()> {
     let opened = open_directory(directory)?;
     bounded(|| rustix::fs::syncfs(&opened))

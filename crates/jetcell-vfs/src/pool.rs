@@ -95,9 +95,9 @@ impl Drop for TransferPool {
         self.shared.queue.lock().closed = true;
         self.shared.work.notify_all();
         let myself = jetcell_sync::thread::current().id();
-        // The last handle may be dropped inside a completion. The thread that runs the completion is not joined.
+        // The last handle may be dropped inside a completion, on a pool thread, which cannot join itself.
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
-            // A pool thread never returns a panic: a panic in a completion aborts the process.
+            // A join never returns a panic, because a panic in a completion aborts the process.
             let _ = thread.join();
         }
     }

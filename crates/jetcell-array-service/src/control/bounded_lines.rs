@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Maximum time to wait for bytes before the reader can check other conditions.
+/// Maximum time that a read waits for bytes. After that, the caller can check other conditions.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 16384;
 

@@ -11,14 +11,14 @@ use crate::error::{ConnectionFault, Error, Result};
 use crate::members::SharedDevice;
 use crate::operations::{ControlRequest, OperationControl, OperationResult};
 
-/// Connects to the process that uses an array. Returns `None` if there is no such process or it does not listen.
+/// Connects to the process that uses an array. Returns `None` if there is no such process, or if it is not listening.
 pub(crate) fn connect(array: &Path) -> Option<UnixStream> {
     let socket = SocketPath::new(array, SOCKET).ok()?;
     UnixStream::connect(&socket.path).ok()
 }
 
-/// Sends an operation to the process, reports its progress and warnings, and returns the answer. Cancelling `control`
-/// also cancels the operation in the other process.
+/// Sends an operation to the process that uses the array, reports progress and warnings, and returns the answer.
+/// Cancelling `control` also cancels the operation in the other process.
 pub(crate) fn send_operation(
     mut stream: UnixStream,
     request: &ControlRequest,

@@ -16,7 +16,7 @@ pub(super) const SOCKET: &str = "control.sock";
 const MAX_PATH: usize = 107;
 /// Maximum length of a request in bytes.
 pub(super) const MAX_REQUEST: usize = 1 << 20;
-/// Maximum length of a reply in bytes. The reply to a scrub lists rows.
+/// Maximum length of a reply in bytes. It is high because the reply to a scrub lists rows.
 pub(super) const MAX_REPLY: usize = 256 << 20;
 
 /// A line that is sent to a client.

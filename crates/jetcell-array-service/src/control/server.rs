@@ -21,7 +21,7 @@ use crate::running::ArrayInUse;
 
 /// Maximum number of open connections. Further connections are closed.
 const MAX_CONNECTIONS: usize = 16;
-/// Timeout for a client to send its request and to receive a reply.
+/// Maximum time that a client may take to send its request, or to receive a reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes in a write to a client.
 const WRITE_CHUNK: usize = 16384;

@@ -15,7 +15,7 @@ impl ArrayDirectory {
     /// written. The result is empty if no data is lost, or if the array has no files.
     ///
     /// # Errors
-    /// The array is in use, or the table of its files cannot be read.
+    /// Returns an error if the array is in use, or if the table of its files cannot be read.
     pub fn lost_files(
         &self,
         vfs: &Arc<dyn Vfs>,

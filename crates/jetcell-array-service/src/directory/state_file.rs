@@ -58,7 +58,7 @@ impl ArrayDirectory {
     /// Reads the `array.toml` file of an array.
     ///
     /// # Errors
-    /// The directory does not belong to an array, or the file is damaged.
+    /// Returns an error if the directory does not belong to an array, or if the file is damaged.
     pub fn open(path: &Path) -> Result<ArrayDirectory> {
         let file = path.join(STATE_FILE);
         let text = read_input(&file, MAX_STATE_BYTES).map_err(|source| match source.kind() {
@@ -78,7 +78,7 @@ impl ArrayDirectory {
     /// may still be current, because nothing is written to an array after it has stopped.
     ///
     /// # Errors
-    /// None of the files is a member of the array.
+    /// Returns an error if none of the files is a member of the array.
     pub fn examine(&self, vfs: &dyn Vfs) -> jetcell_array::Result<ArrayExamination> {
         let found = ArrayExamination::new(vfs, self.id, &self.members);
         let is_optimal = found.as_ref().is_ok_and(|found| found.state == ArrayState::Optimal);

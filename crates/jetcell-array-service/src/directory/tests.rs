@@ -107,7 +107,8 @@ fn a_former_member_that_is_current_is_found_when_a_member_is_missing() {
     let members = four_files(&disk);
     Array::create(&disk, &members, &CreateArrayOptions::new(RaidLevel::Raid5, 7)).unwrap();
     let mut array = directory(Path::new("a"), 7, &members);
-    // The array stopped when a second member dropped out, so both are forgotten, but one is current.
+    // The array stopped when a second member dropped out, so both were removed from the list, but one of them is still
+    // current.
     array.set_members(members[2..].to_vec());
     let found = array.examine(&disk).unwrap();
     assert_eq!(found.state, ArrayState::Optimal);

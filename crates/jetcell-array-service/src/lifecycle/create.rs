@@ -28,7 +28,7 @@ pub struct NewArray {
     pub level: RaidLevel,
     /// Files or block devices of equal size.
     pub members: Vec<PathBuf>,
-    /// Members that replace failed members.
+    /// Members that stand by to replace failed members.
     pub spares: Vec<PathBuf>,
     /// Size of missing files, which are created. `None` if missing files are refused.
     pub size: Option<ByteSize>,

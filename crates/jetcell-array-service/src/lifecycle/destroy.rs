@@ -15,7 +15,7 @@ impl ArrayDirectory {
     /// this array.
     ///
     /// # Errors
-    /// A member is in use or cannot be written.
+    /// Returns an error if a member is in use or cannot be written.
     pub fn destroy(&self, environment: &ServiceEnvironment) -> Result<usize> {
         let former = self.former.iter().filter(|path| !self.members.contains(path));
         let mut present: Vec<PathBuf> =

@@ -6,7 +6,7 @@ use crate::test_arrays::{create, environment, environment_with_notes};
 fn a_file_of_another_array_at_a_former_path_is_not_erased() {
     let parent = tempfile::tempdir().unwrap();
     let mut first = ArrayDirectory::open(&create(parent.path(), "a")).unwrap();
-    // Two members failed: one was used for another array, the other one was not.
+    // Two members failed. One of them was then used for another array, and the other one was not.
     let former = first.members.clone();
     first.members.truncate(1);
     first.former = former[1..].to_vec();

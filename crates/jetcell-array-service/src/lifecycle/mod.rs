@@ -1,4 +1,4 @@
-//! The beginning and the end of an array.
+//! Creation and destruction of arrays.
 
 mod create;
 mod destroy;

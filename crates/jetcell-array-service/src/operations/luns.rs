@@ -28,7 +28,7 @@ impl NewLun {
         Ok(check_lun_name(&self.name)?)
     }
 
-    /// Starts an array that no other process uses as a volume of LUNs.
+    /// Starts an array as a volume of LUNs. No other process may be using the array.
     pub(super) fn start(
         &self,
         start: &ArrayStartOptions,

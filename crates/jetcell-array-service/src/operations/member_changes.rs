@@ -64,7 +64,7 @@ impl NewMembers {
         Ok(OperationResult::SparesAdded(self.files.clone()))
     }
 
-    /// Adds the files and their space.
+    /// Adds the files as members, and their space to the array.
     pub(super) fn grow(&self, on: &OperationContext<'_>) -> Result<OperationResult> {
         let is_lun_volume = on.with_access(|held| Ok(matches!(held, ArrayGuard::Luns(_))))?;
         let members = self.add(on, MemberPurpose::DataColumns)?;

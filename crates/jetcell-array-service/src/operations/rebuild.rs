@@ -1,4 +1,4 @@
-//! Rebuilds. They run here or, if the array is in use, in its maintainer, and are only monitored here.
+//! Rebuilds. If the array is in use, its maintainer runs the rebuild, and this module only monitors it.
 
 use std::time::{Duration, Instant};
 

@@ -45,7 +45,7 @@ pub enum ArrayOperation {
     CleanLuns,
     /// Deletes the LUN with this name.
     DeleteLun(String),
-    /// Changes a snapshot of a LUN.
+    /// Performs an operation on a snapshot of a LUN.
     Snapshot(SnapshotName, SnapshotChange),
     /// Lists the snapshots of all LUNs.
     ListSnapshots,
@@ -109,7 +109,7 @@ pub enum SnapshotChange {
 }
 
 impl SnapshotChange {
-    /// Describes the change after it was made, for example `was created`.
+    /// Describes the completed change, for example `was created`.
     pub fn describe(&self) -> String {
         match self {
             SnapshotChange::Create => "was created".into(),

@@ -12,7 +12,7 @@ use crate::description::ArrayHealth;
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names describe the variants and their fields")]
 pub enum OperationResult {
-    /// The slot lost its member. A spare may take its place.
+    /// The slot lost its member. A spare may take the member's place.
     MemberRemoved {
         slot: usize,
         health: ArrayHealth,

@@ -1,4 +1,4 @@
-//! Snapshots of LUNs.
+//! Operations on snapshots of LUNs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

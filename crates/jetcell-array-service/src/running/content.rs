@@ -29,7 +29,7 @@ impl ArrayContent {
         }
     }
 
-    /// Returns the array, to access its members and its state.
+    /// Returns the array, for access to its members and its state.
     pub fn array(&mut self) -> &mut Array {
         self.guard().array()
     }
@@ -90,7 +90,7 @@ pub(crate) fn log_options(running: &RunningArray, forget: bool) -> WriteLogOptio
 /// Starts an array with its content.
 ///
 /// # Errors
-/// The array cannot start, or contains test databases.
+/// Returns an error if the array cannot start, or contains test databases.
 pub(crate) fn start_with_content(
     start: &ArrayStartOptions,
     forget_log: bool,

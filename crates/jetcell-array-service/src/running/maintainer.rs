@@ -203,7 +203,7 @@ impl ArrayMaintainer {
     /// Records failed members, and rebuilds some rows if there is something to rebuild.
     ///
     /// # Errors
-    /// The array has stopped.
+    /// Returns an error if the array has stopped.
     fn step(
         &mut self,
         array: &mut Array,

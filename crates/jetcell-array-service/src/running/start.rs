@@ -1,4 +1,4 @@
-//! Start of an array from its directory, with its event file, and its shutdown.
+//! Starts an array from its directory, together with its event file, and shuts it down.
 
 use std::path::{Path, PathBuf};
 

@@ -65,7 +65,7 @@ impl ServeOptions {
     /// clients can connect.
     ///
     /// # Errors
-    /// The array or the server cannot start, or the array failed.
+    /// Returns an error if the array or the server cannot start, or if the array failed.
     pub fn serve(
         &self,
         environment: &ServiceEnvironment,

@@ -18,7 +18,7 @@ pub fn environment() -> ServiceEnvironment {
     ServiceEnvironment { vfs, show_note: Arc::new(|_| {}) }
 }
 
-/// Returns an environment, and the notes that it gets.
+/// Returns an environment, and the list to which its notes are added.
 pub fn environment_with_notes() -> (ServiceEnvironment, Arc<Mutex<Vec<String>>>) {
     let notes = Arc::<Mutex<Vec<String>>>::default();
     let noted = notes.clone();

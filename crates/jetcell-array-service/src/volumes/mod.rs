@@ -23,7 +23,7 @@ use crate::running::{ArrayInUse, ArraySnapshot};
 /// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
 ///
 /// # Errors
-/// The directory does not belong to an array.
+/// Returns an error if the directory does not belong to an array.
 pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>> {
     let (array, _) = array_and_lun(directory);
     let found = ArrayDirectory::open(&array)?;
@@ -50,7 +50,7 @@ impl WatchedArrays {
         self.0.is_empty()
     }
 
-    /// Returns the most recent state of each array, and the writes of the test on it.
+    /// Returns the most recent state of each array, and the test's writes to it.
     pub fn read(&self) -> impl Iterator<Item = (ArraySnapshot, HostWriteCounters)> {
         self.0.iter().filter_map(|(used, volumes)| Some((used.upgrade()?.snapshot(), host_writes(volumes))))
     }
@@ -120,7 +120,7 @@ impl ArrayVolumes {
     /// Shuts all arrays down, even if one of them fails.
     ///
     /// # Errors
-    /// An array failed, or files on it are still in use.
+    /// Returns an error if an array failed, or if files on it are still in use.
     pub fn close(self) -> Result<()> {
         self.stop.cancel();
         let mut closed = Ok(());

@@ -112,7 +112,7 @@ impl MountedVolume {
         })
     }
 
-    /// Returns the array and its volumes, to read counters.
+    /// Returns a weak reference to the array, and its volumes, for reading their counters.
     pub fn watch(&self) -> (Weak<ArrayInUse>, Vec<Volume>) {
         (self.used.clone(), self.volumes.iter().map(|(_, volume)| volume.clone()).collect())
     }

@@ -16,7 +16,7 @@ fn full(level: RaidLevel, members: usize, seed: u64) -> TestArray {
     tested
 }
 
-/// Returns the number of data and parity transfers that `call` takes.
+/// Returns the number of data and parity transfers that `call` causes.
 fn cost(tested: &mut TestArray, call: impl FnOnce(&mut Array)) -> u64 {
     let before = tested.array().counters().members.data_and_parity;
     call(tested.array());

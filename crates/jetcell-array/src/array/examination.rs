@@ -14,13 +14,13 @@ use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, MemberL
 /// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// The member of a slot. It has all blocks of the slot.
+    /// The member of a slot, with all blocks of the slot.
     Slot(usize),
     /// A member on which a slot is being rebuilt, or to which it is being copied.
     Replacement(usize),
     /// A spare that replaces the next failed member.
     Spare,
-    /// A former member that failed or was replaced. The array was written without it.
+    /// A former member that failed or was replaced. The array has been used without it since then.
     Stale,
     /// A member of another array.
     Foreign,
@@ -51,7 +51,7 @@ impl MemberState {
 pub struct ArrayExamination {
     /// Geometry and level of the array.
     pub layout: ArrayLayout,
-    /// Whether the array is in use by a process, or was not shut down.
+    /// Whether a process is using the array, or the last process to use it did not shut it down.
     pub is_open: bool,
     /// Health of the array, based on the members that were found.
     pub state: ArrayState,

@@ -13,7 +13,8 @@ pub struct LoadMeter(Arc<SharedLoadMeter>);
 
 struct SharedLoadMeter {
     clock: Arc<dyn Clock>,
-    /// Locked only while the numbers are updated, never during an operation. No other lock is acquired in that time.
+    /// Locked only while the numbers are updated, never during an operation. No other lock is acquired while it is
+    /// held.
     state: Mutex<LatencyState>,
 }
 
@@ -32,15 +33,15 @@ impl LoadMeter {
         LoadMeter(Arc::new(SharedLoadMeter { clock, state: Mutex::default() }))
     }
 
-    /// Runs an operation of the load and records its latency, which includes the wait for access to the array.
+    /// Runs an operation of the workload and records its latency, including the wait for access to the array.
     pub fn measure_latency<T>(&self, operation: impl FnOnce() -> T) -> T {
         self.measure(operation, |state, time| {
             state.mean = Some(state.mean.map_or(time, |mean| (mean * 7 + time) / 8));
         })
     }
 
-    /// Runs an operation of the load that only waits for access to the array and otherwise takes no time. Its latency
-    /// is not included in the mean.
+    /// Runs an operation of the workload that takes no time except for the wait for access to the array. Its latency is
+    /// not included in the mean.
     pub fn count_in_progress<T>(&self, operation: impl FnOnce() -> T) -> T {
         self.measure(operation, |_, _| {})
     }

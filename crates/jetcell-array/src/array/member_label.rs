@@ -28,7 +28,7 @@ impl MemberLabel {
     /// is written.
     ///
     /// # Errors
-    /// The file cannot be opened or read.
+    /// Returns an error if the file cannot be opened or read.
     pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<MemberLabel>> {
         let device = MemberDevice::open_unlocked(vfs, path)?;
         if let Some(Superblock { config, .. }) = device.newest_superblock() {

@@ -183,7 +183,7 @@ impl Array {
     /// Reads individual blocks, some of which may already be in flight because of [`Array::start_read`].
     ///
     /// # Panics
-    /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
+    /// Panics if the number of buffers differs from the number of blocks, or if a buffer is not one block long.
     pub fn finish_read(
         &mut self,
         blocks: &[u64],

@@ -78,13 +78,13 @@ pub struct ArrayStatus {
     pub lost_rows: u64,
     /// Members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
-    /// Number of blocks that are staged and not committed.
+    /// Number of staged blocks, which are not committed yet.
     pub staged_blocks: usize,
 }
 
 impl ArrayStatus {
-    /// Returns the state of an array with these members. `staged_blocks` is the number of blocks that are not
-    /// committed.
+    /// Returns the state of an array with these members. `staged_blocks` is the number of staged blocks, which are not
+    /// committed yet.
     pub(super) fn new(members: &MemberSet, staged_blocks: usize) -> ArrayStatus {
         let config = &members.config;
         let path = |member: MemberId| members.device_of(member).map(|device| members.devices[device].path());

@@ -117,7 +117,7 @@ impl ArrayLayout {
         if cell < first_parity { cell as u16 } else { STORED_PARITY + (cell - first_parity) as u16 }
     }
 
-    /// Returns the cell that is on a slot in a row.
+    /// Returns the cell of a row that is on this slot.
     pub fn cell(&self, row: u64, slot: usize) -> usize {
         (0..self.slots).find(|cell| self.slot(row, *cell) == slot).expect("each slot has one cell of a row")
     }

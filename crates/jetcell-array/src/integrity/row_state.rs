@@ -37,8 +37,8 @@ pub(crate) struct RowState {
 }
 
 impl RowState {
-    /// Returns true if no member has content of the row. A write leaves records on more members than the level may
-    /// lose, so missing members do not matter.
+    /// Returns true if no member stores any content of the row. A write leaves records on more members than the level
+    /// may lose, so missing members do not matter.
     pub fn is_new(&self) -> bool {
         self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
     }

@@ -26,7 +26,8 @@ pub(super) struct SymbolSums<'a> {
 }
 
 impl<'a> SymbolSums<'a> {
-    /// Creates the loop for blocks with p - 1 symbols. Returns `None` if symbols have another size.
+    /// Creates the loop. Returns `None` if there are no columns, or if the blocks do not consist of p - 1 symbols of
+    /// 256 bytes. There can be at most 16 symbols.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],

@@ -199,7 +199,7 @@ impl Kernel {
     /// Computes the sums of `source[c] * 2^(k c)` over the columns c, for each output k.
     ///
     /// # Panics
-    /// There are no outputs or more than three, or the blocks differ in length.
+    /// Panics if there are no outputs or more than three, or if the blocks differ in length.
     pub fn syndromes(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) {
         for output in &*outputs {
             check_lengths(output.len(), sources);

@@ -19,7 +19,7 @@ impl<'a> PAndQ<'a> {
     /// Maximum number of columns.
     pub const MAX_COLUMNS: usize = 16;
 
-    /// Creates the loop. Returns `None` if the blocks have another length, or if there are no columns or too many.
+    /// Creates the loop. Returns `None` if the blocks do not have 4096 bytes, or if there are no columns or too many.
     pub fn new(columns: &'a [&'a [u8]], p: &'a mut [u8], q: &'a mut [u8]) -> Option<Self> {
         let fits = p.len() == BLOCK && (1..=PAndQ::MAX_COLUMNS).contains(&columns.len());
         let (p, q) = (p.as_chunks_mut().0.try_into().ok()?, q.as_chunks_mut().0.try_into().ok()?);

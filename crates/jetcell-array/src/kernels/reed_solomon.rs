@@ -45,7 +45,7 @@ impl ReedSolomon {
     /// Computes the columns in `lost` from the others. `columns` contains the data blocks, then the parity blocks.
     ///
     /// # Panics
-    /// More columns are lost than there are parity blocks.
+    /// Panics if more columns are lost than there are parity blocks.
     pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         assert!(lost.len() <= self.parities, "more losses than parity blocks");
         let data = columns.len() - self.parities;

@@ -29,7 +29,7 @@ pub struct RecoveryStep {
     pub from_row: usize,
 }
 
-/// Returns the nonempty columns with their positions.
+/// Returns the nonempty columns, each with its position in the row.
 fn with_content<'d>(data: &[&'d [u8]]) -> Vec<(usize, &'d [u8])> {
     data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect()
 }
@@ -38,7 +38,7 @@ impl RowDiagonal {
     /// Creates a code for the prime p, with at most p - 1 data columns.
     ///
     /// # Panics
-    /// `prime` is not an odd prime.
+    /// Panics if `prime` is not an odd prime.
     pub const fn new(prime: usize) -> RowDiagonal {
         let mut divisor = 2;
         while divisor * divisor <= prime {
@@ -114,8 +114,8 @@ impl RowDiagonal {
         }
     }
 
-    /// Returns the remainders of rows and diagonals, which are zero if parity and data agree. `columns` contains the
-    /// data columns, followed by row parity.
+    /// Returns the remainders of the rows and of the diagonals. All of them are zero if parity and data agree.
+    /// `columns` contains the data columns, followed by row parity.
     fn remainders(&self, kernel: &Kernel, columns: &[&[u8]], diagonal_parity: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (row_parity, data) = columns.split_last().expect("row parity");
         let mut rows = vec![0; diagonal_parity.len()];
@@ -169,7 +169,7 @@ impl RowDiagonal {
     /// diagonal parity.
     ///
     /// # Panics
-    /// More than two columns are lost.
+    /// Panics if more than two columns are lost.
     pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         let data = columns.len() - 2;
         let (row_parity, diagonal_parity) = (data, data + 1);

@@ -201,7 +201,7 @@ struct WordColumnGroup<
     /// Position of the first column in the row.
     first: usize,
     blocks: [&'g [[u8; RUN]; RUNS]; N],
-    /// Sums for the next run and the vectors after it, for each shift by words.
+    /// Sums for the next run and the vectors after it, one set for each word shift.
     sums: [[L::Vector; SUMS]; R],
     /// Last vector of the previous run, for each word shift.
     before: [L::Vector; R],
@@ -242,8 +242,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         RunSums { of_rows, of_diagonals }
     }
 
-    /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run that
-    /// does not fit there, which begins with the symbol on the diagonal that is not stored.
+    /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run past the
+    /// last diagonal sum, which begins with the symbol on the diagonal that is not stored.
     ///
     /// The function has no branches, because the compiler would move additions past a branch, and would then have to
     /// store vectors on the stack.

@@ -22,7 +22,7 @@ fn damaged() -> TestArray {
     tested
 }
 
-/// Returns the blocks of rows that are on the first two slots.
+/// Returns the data blocks of the lost rows that are on the first two slots.
 fn blocks_on_two_slots(tested: &mut TestArray) -> BTreeSet<u64> {
     let layout = *tested.array().layout();
     let cells = LOST.flat_map(|row| (0..layout.data_columns()).map(move |column| (row, column)));

@@ -59,7 +59,7 @@ impl RebuildProgress {
     }
 }
 
-/// Content and record of a cell for a replacement.
+/// Content and record of a cell that is written to a replacement.
 struct RebuiltCell {
     device: usize,
     row: u64,

@@ -125,7 +125,7 @@ impl RowScrub<'_> {
         Ok(())
     }
 
-    /// Repairs damaged records. According to parity, the blocks of these records were never written.
+    /// Repairs damaged records of blocks that, according to parity, were never written.
     fn scrub_empty_cells(&mut self, row: u64, state: &RowState) -> Result<()> {
         for (cell, cell_state) in state.cells.iter().enumerate() {
             if *cell_state != CellState::Empty {

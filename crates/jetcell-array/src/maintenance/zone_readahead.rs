@@ -22,8 +22,8 @@ pub(super) struct ZoneReadahead<'n> {
 }
 
 impl<'n> ZoneReadahead<'n> {
-    /// Starts to read the needed cells of rows, which must be in ascending order. Stops when an operation of `load`
-    /// waits.
+    /// Starts to read the needed cells of rows, which must be in ascending order. The sequence ends early if an
+    /// operation of `load` is waiting.
     pub fn new(
         store: &mut RowStore,
         load: &LoadMeter,

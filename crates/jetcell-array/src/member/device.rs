@@ -129,7 +129,7 @@ impl MemberDevice {
         Ok(MemberDevice { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
     }
 
-    /// Opens a member in order to read its superblocks, even while the member is in use.
+    /// Opens a member without locking it, to read its superblocks even while the member is in use.
     pub fn open_unlocked(vfs: &dyn Vfs, path: &Path) -> io::Result<MemberDevice> {
         let file = vfs.open(path, OpenMode::Read)?;
         let layout = MemberLayout::new(1);
@@ -162,8 +162,8 @@ impl MemberDevice {
         self.file.submit(batch);
     }
 
-    /// Marks a write as completed. This must not happen earlier: until the write completes, a sync for other writes
-    /// does not make it durable.
+    /// Marks a write as completed. Must not be called earlier, because a sync does not make writes durable that are
+    /// still in progress.
     pub fn finish_write(&mut self, offset: u64, result: io::Result<()>) -> Result<()> {
         self.unsynced = true;
         result.map_err(|error| self.error("writing", offset, error))
@@ -254,8 +254,8 @@ impl MemberDevice {
         Ok(())
     }
 
-    /// Returns the content that a commit writes to its journal slot, and the offset of the slot. `take` returns a
-    /// buffer of a given length with arbitrary content.
+    /// Returns the content of a commit's journal slot, and the offset of this slot. `take` returns a buffer of a given
+    /// length with arbitrary content.
     pub fn encode_journal(
         &self,
         array: u128,

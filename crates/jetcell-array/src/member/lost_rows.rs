@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Extents;
 use crate::geometry::{ArrayLayout, BLOCK};
 
-/// Maximum number of chunks whose lost bytes are listed.
+/// Maximum number of chunks that are examined to list lost bytes.
 const MAX_CHUNKS: usize = 10_000;
 
 /// Consecutive rows that have lost the data on the same slots.
@@ -28,7 +28,8 @@ impl LostRows {
     /// Maximum number of ranges, which is determined by the space in a superblock.
     pub const MAX_RANGES: usize = 64;
 
-    /// Returns the set of these ranges. Returns `None` if they are not in order, are empty, or exceed the array.
+    /// Returns the set of these ranges. Returns `None` if the ranges are not in order, or if one of them is empty or
+    /// exceeds the array.
     pub fn from_ranges(ranges: Vec<LostRange>, rows: u64, slots: usize) -> Option<LostRows> {
         let is_possible = |range: &LostRange| {
             !range.rows.is_empty()
@@ -53,13 +54,14 @@ impl LostRows {
         self.0.iter().map(|range| range.rows.end - range.rows.start).sum()
     }
 
-    /// Returns the slots whose blocks of a row are lost.
+    /// Returns the mask of the slots that have lost their block of this row.
     pub fn slots_of(&self, row: u64) -> u32 {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         self.0.get(place).filter(|range| range.rows.start <= row).map_or(0, |range| range.slots)
     }
 
-    /// Sets the slots whose blocks of a row are lost. A mask of 0 means that the row is no longer lost.
+    /// Sets the mask of the slots that have lost their block of this row. A mask of 0 means that the row is no longer
+    /// lost.
     pub fn set(&mut self, row: u64, slots: u32) {
         let place = self.0.partition_point(|range| range.rows.end <= row);
         let mut around = vec![];

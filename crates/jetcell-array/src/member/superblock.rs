@@ -34,9 +34,10 @@ pub(crate) struct ArrayConfig {
     pub journal_images: u32,
     pub slots: Vec<SlotConfig>,
     pub spares: Vec<MemberId>,
-    /// Number that the next new member gets.
+    /// Number to be assigned to the next new member.
     pub next_member: MemberId,
-    /// Whether the array was not shut down. In that case, the journal may have writes that are not in place.
+    /// Whether the array was not shut down. In that case, the journal may contain writes that have not been made in
+    /// place.
     pub is_open: bool,
     /// Lowest number of a journalled commit that may have to be replayed. Commits with lower numbers are complete.
     pub journal_floor: u64,
@@ -162,7 +163,7 @@ impl Superblock {
             *place = [U32::new(slot.member), U32::new(slot.replacement)];
         }
         stored.lifetime = self.config.lifetime.numbers().map(U64::new);
-        // Ranges that do not fit are rebuilt again after a restart.
+        // Ranges for which the superblock has no room are rebuilt again after a restart.
         let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
             config
                 .rebuilt

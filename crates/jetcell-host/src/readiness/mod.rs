@@ -30,11 +30,11 @@ pub struct ReadinessReport {
 }
 
 impl ReadinessReport {
-    /// Examines the machine and the storage under `directories`. No file is left there. The examination takes about
-    /// two seconds.
+    /// Examines the machine and the storage under `directories`. No file is left in these directories. The examination
+    /// takes about two seconds.
     ///
     /// # Errors
-    /// A directory does not exist or is not writable.
+    /// Returns an error if a directory does not exist or is not writable.
     pub fn examine(directories: &[PathBuf]) -> Result<ReadinessReport, ReadinessError> {
         let files = SystemFiles::for_this_machine();
         let directories: Vec<WritableDirectory> =

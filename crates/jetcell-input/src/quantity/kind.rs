@@ -143,7 +143,7 @@ pub fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     Some((number, unit.trim_start()))
 }
 
-/// Returns the value of a number that was split from a text.
+/// Returns the value of a number that [`number_and_unit`] split from a text.
 fn value(number: &str) -> f64 {
     number.parse().unwrap_or(f64::NAN)
 }

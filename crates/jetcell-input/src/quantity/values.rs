@@ -85,13 +85,13 @@ impl ByteSize {
     }
 }
 
-/// Parses the value of an option that must not be zero.
+/// Parses an option's value, which must not be zero.
 pub fn positive<Q: Quantity>(text: &str) -> Result<Q, QuantityError> {
     Q::KIND.above_zero().parse_whole(text)?;
     text.parse()
 }
 
-/// Returns a parser for the value of an option with limits.
+/// Returns a parser for an option's value, which must be within these limits.
 pub fn within<Q: Quantity + Clone>(
     range: RangeInclusive<Q>,
 ) -> impl Fn(&str) -> Result<Q, QuantityError> + Clone {

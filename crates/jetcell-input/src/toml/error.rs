@@ -35,7 +35,7 @@ pub enum TomlErrorKind {
     InvalidValue {
         /// Reason why the value is invalid.
         reason: String,
-        /// Advice from the parser of the value, if there is any.
+        /// Advice from the value's parser, if there is any.
         advice: Option<String>,
     },
 }

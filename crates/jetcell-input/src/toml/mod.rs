@@ -65,8 +65,8 @@ impl<'a> TomlText<'a> {
         }
     }
 
-    /// Converts an error of the parser. Serde reports the names of unknown and missing keys, and the advice of the
-    /// parser of a value, only as text.
+    /// Converts an error of the parser. Serde reports the names of unknown and missing keys, and the advice from a
+    /// value's parser, only as text.
     fn error(&self, error: &Error) -> TomlError {
         let (message, offset) = (error.message(), error.span().map(|span| span.start));
         if let Some((key, known)) = unknown_field(message) {

@@ -40,8 +40,8 @@ impl LunVolume {
         self.log.bytes() / BLOCK as u64
     }
 
-    /// Returns true if the next consistency point has room for this many data blocks and the nodes above the LUN blocks
-    /// `indexes`, with `rest` blocks left free.
+    /// Returns true if the next consistency point has room for this many data blocks, and for the nodes above the LUN
+    /// blocks `indexes`. `rest` blocks must remain free.
     pub(super) fn has_room(&self, data: u64, indexes: &Range<u64>, rest: u64) -> bool {
         let fan_out = FAN_OUT as u64;
         let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
@@ -124,7 +124,7 @@ impl LunVolume {
         Ok(owned == range.end - range.start)
     }
 
-    /// Writes a block of an admitted write. Its content is the block `place` of `written`.
+    /// Writes a block of an admitted write. Its content is block number `place` of `written`.
     ///
     /// # Errors
     /// Returns an error if the array failed. The volume must then be started again. No flushed write is lost.

@@ -29,7 +29,7 @@ impl BlockPointer {
         self.block == 0
     }
 
-    /// Returns true if the pointer is possible in a volume with this many blocks at this consistency point.
+    /// Returns true if the pointer can occur in a volume with this many blocks at this consistency point.
     pub fn is_possible(&self, blocks: u64, sequence: u64) -> bool {
         *self == BlockPointer::HOLE
             || (FIRST_BLOCK..blocks).contains(&self.block) && (1..=sequence).contains(&self.birth)
@@ -59,8 +59,8 @@ impl MapNode {
         MapNode(Box::new([BlockPointer::HOLE; FAN_OUT]))
     }
 
-    /// Decodes a node. Returns `None` if a pointer is impossible in a volume with this many blocks at this
-    /// consistency point.
+    /// Decodes a node. Returns `None` if a pointer cannot occur in a volume with this many blocks at this consistency
+    /// point.
     pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<MapNode> {
         let mut node = MapNode::empty();
         for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER_BYTES)) {
@@ -166,7 +166,8 @@ pub(super) fn walk(
     node.pointers().iter().try_for_each(|child| walk(nodes, *child, height - 1, visit))
 }
 
-/// Returns the maximum number of nodes that a change to these blocks writes. The blocks must be in ascending order.
+/// Returns the maximum number of nodes that must be written when these blocks change. The blocks must be in ascending
+/// order.
 pub(super) fn max_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
     let at_height = |height| {
         let mut last = None;

@@ -31,7 +31,7 @@ pub(super) struct SnapshotEntry {
     pub root: BlockPointer,
 }
 
-/// Catalogue entry for a LUN and its snapshots.
+/// Catalogue entry that describes a LUN and its snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LunEntry {
     pub id: LunId,
@@ -95,7 +95,7 @@ impl LunCatalogue {
     /// Returns the index of the LUN with this name.
     ///
     /// # Errors
-    /// There is no such LUN.
+    /// Returns an error if there is no such LUN.
     pub fn index_of(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| ArrayRefusal::NoLun(name.to_owned()).into())
     }
@@ -111,7 +111,7 @@ impl LunCatalogue {
     /// Encodes the catalogue, padded to whole blocks.
     ///
     /// # Errors
-    /// The catalogue has no room for all snapshots.
+    /// Returns an error if the catalogue has no room for all snapshots.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut out = CatalogueEncoder(vec![0; LENGTH + 8]);
         out.numbers(&[
@@ -202,7 +202,7 @@ impl LunCatalogue {
 /// Rejects names of LUNs and snapshots that cannot be used in a command or in the address of a network block device.
 ///
 /// # Errors
-/// The name is empty or too long, or has characters other than letters, digits, and `-`, `_`, `.`.
+/// Returns an error if the name is empty or too long, or has characters other than letters, digits, and `-`, `_`, `.`.
 pub fn check_name(name: &str) -> Result<()> {
     let is_good = |char: char| char.is_alphanumeric() || "-_.".contains(char);
     if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_good) {

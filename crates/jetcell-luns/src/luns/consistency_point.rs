@@ -13,7 +13,7 @@ use super::next_point::{BlockContent, NewBlockContent, NextPoint, PendingBlock, 
 use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
 use super::{CATALOGUE_AREA_BLOCKS, LunVolume};
 
-/// Decisions that a consistency point makes before it writes anything.
+/// Decisions made for a consistency point before anything is written.
 struct ConsistencyPointPlan {
     /// New roots of the changed LUNs, with their indices in the catalogue.
     roots: Vec<(usize, BlockPointer)>,
@@ -23,8 +23,8 @@ struct ConsistencyPointPlan {
     unused: Vec<u64>,
 }
 
-/// A consistency point whose whole rows are being written. Until it completes, the previous state remains current,
-/// and the blocks being replaced are still in use.
+/// A consistency point in flight: its blocks in whole rows are being written. Until it completes, the previous state
+/// remains current, and the blocks being replaced are still in use.
 pub(super) struct InFlightConsistencyPoint {
     pending: PendingBlocks,
     /// Blocks that were written before the consistency point began.
@@ -240,7 +240,7 @@ impl LunVolume {
     }
 }
 
-/// Returns a LUN's blocks that a consistency point changes, in ascending order.
+/// Returns the blocks of a LUN that change with a consistency point, in ascending order.
 fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &WriteThroughBlocks) -> Vec<u64> {
     let indexes = pending.range((lun, 0)..=(lun, u64::MAX)).map(|((_, index), _)| *index);
     let mut indexes: Vec<u64> =

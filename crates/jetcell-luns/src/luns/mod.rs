@@ -216,7 +216,7 @@ impl LunVolume {
     /// Opens a LUN.
     ///
     /// # Errors
-    /// There is no such LUN.
+    /// Returns an error if there is no such LUN.
     pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
         let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
         let (id, blocks) = (entry.id, entry.blocks);
@@ -262,7 +262,7 @@ impl LunVolume {
     /// or if there is no room.
     ///
     /// # Errors
-    /// The array failed.
+    /// Returns an error if the array failed.
     pub fn clean_step(&mut self) -> Result<CleaningProgress> {
         cleaning::clean_zones(self)
     }

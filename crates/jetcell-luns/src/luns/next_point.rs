@@ -23,7 +23,7 @@ pub(super) type PendingBlocks = BTreeMap<(LunId, u64), PendingBlock>;
 /// Blocks of the array, and their new content.
 pub(super) type NewBlockContent = Vec<(u64, SharedBlock)>;
 
-/// Content of a block of a LUN in memory.
+/// Content of a LUN's block that is in memory.
 pub(super) enum BlockContent<'volume> {
     Data(&'volume [u8]),
     /// The block was deallocated.
@@ -93,7 +93,7 @@ impl NextPoint {
     }
 
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     fn memory_mut(&mut self) -> &mut PendingMemory {
         match &mut self.intake {
             BlockIntake::Memory(memory) => memory,
@@ -135,7 +135,7 @@ impl NextPoint {
         self.memory().map_or(0, |memory| memory.unlogged.len())
     }
 
-    /// Returns true if some pending blocks are deallocated.
+    /// Returns true if the pending changes include deallocations.
     pub fn has_holes(&self) -> bool {
         self.pending_data() < self.pending() as u64
     }
@@ -168,7 +168,7 @@ impl NextPoint {
     /// consistency point has written.
     ///
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     pub fn put_logged(&mut self, lun: LunId, index: u64, block: PendingBlock) -> bool {
         self.write_through.replace(lun, index);
         self.leaves.insert((lun, index / FAN_OUT as u64));
@@ -255,7 +255,7 @@ impl NextPoint {
     /// Puts a block into the open zone. Returns the content that it replaces, if the zone already has the block.
     ///
     /// # Panics
-    /// No zone is open.
+    /// Panics if no zone is open.
     pub fn put_in_zone(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Option<SharedBlock> {
         let BlockIntake::Zone(placement) = &mut self.intake else { panic!("a zone is open") };
         let block = placement.blocks[placement.lun_blocks.len()];
@@ -281,7 +281,7 @@ impl NextPoint {
         }
     }
 
-    /// Takes the open zone in order to close it. Its blocks no longer have a location.
+    /// Takes the open zone, so the caller can close it. The zone's blocks then no longer have a location.
     pub fn take_zone(&mut self) -> Option<ZonePlacement> {
         self.open_zone()?;
         match std::mem::take(&mut self.intake) {
@@ -298,7 +298,7 @@ impl NextPoint {
     /// Returns the pending blocks and those that were written through, for the consistency point that takes them over.
     ///
     /// # Panics
-    /// A zone is open.
+    /// Panics if a zone is open.
     pub fn into_blocks(mut self) -> (PendingBlocks, WriteThroughBlocks) {
         (std::mem::take(&mut self.memory_mut().blocks), self.write_through)
     }

@@ -32,7 +32,7 @@ impl LunVolume {
     /// Creates a LUN that reads as zeros and uses no space.
     ///
     /// # Errors
-    /// The name or the size is invalid, or the name is in use.
+    /// Returns an error if the name or the size is invalid, or if the name is in use.
     pub fn create_lun(&mut self, name: &str, blocks: u64) -> Result<()> {
         check_blocks(blocks)?;
         self.add_lun(name, blocks, BlockPointer::HOLE, 0)
@@ -54,7 +54,7 @@ impl LunVolume {
     /// Deletes a LUN together with its snapshots. Clones of the snapshots remain.
     ///
     /// # Errors
-    /// There is no such LUN.
+    /// Returns an error if there is no such LUN.
     pub fn delete_lun(&mut self, name: &str) -> Result<()> {
         let place = self.catalogue.index_of(name)?;
         self.consistency_point()?;
@@ -66,7 +66,7 @@ impl LunVolume {
     /// Returns the LUNs and their snapshots.
     ///
     /// # Errors
-    /// A block map cannot be read.
+    /// Returns an error if a block map cannot be read.
     pub fn luns(&mut self) -> Result<Vec<LunStatus>> {
         let mut luns = vec![];
         for lun in self.catalogue.luns.clone() {
@@ -97,7 +97,7 @@ impl LunVolume {
     /// Creates a snapshot of the current state of a LUN. The snapshot uses no space until the LUN changes.
     ///
     /// # Errors
-    /// There is no such LUN, or the name is invalid or in use.
+    /// Returns an error if there is no such LUN, or if the name is invalid or in use.
     pub fn create_snapshot(&mut self, lun: &str, name: &str, created: u64) -> Result<()> {
         check_name(name)?;
         let place = self.catalogue.index_of(lun)?;
@@ -115,7 +115,7 @@ impl LunVolume {
     /// Deletes a snapshot. Blocks to which only this snapshot referred become free.
     ///
     /// # Errors
-    /// There is no such snapshot.
+    /// Returns an error if there is no such snapshot.
     pub fn delete_snapshot(&mut self, lun: &str, name: &str) -> Result<()> {
         let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;
@@ -129,7 +129,7 @@ impl LunVolume {
     /// All snapshots remain.
     ///
     /// # Errors
-    /// There is no such snapshot.
+    /// Returns an error if there is no such snapshot.
     pub fn roll_back(&mut self, lun: &str, name: &str) -> Result<()> {
         let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;
@@ -143,7 +143,7 @@ impl LunVolume {
     /// Creates a LUN with the content of a snapshot. The LUN and the snapshot share blocks until one of them changes.
     ///
     /// # Errors
-    /// There is no such snapshot, or the new name is invalid or in use.
+    /// Returns an error if there is no such snapshot, or if the new name is invalid or in use.
     pub fn clone_snapshot(&mut self, lun: &str, name: &str, clone: &str) -> Result<()> {
         let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;

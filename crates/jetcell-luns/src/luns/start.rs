@@ -39,7 +39,7 @@ impl WriteLogOptions {
 #[derive(Debug)]
 #[must_use]
 pub enum TornRows {
-    /// No row is inconsistent because of a crash.
+    /// No row has been left inconsistent by a crash.
     Cleared,
     /// A row that is needed to determine which rows may be inconsistent is lost. No row was cleared.
     Unknown(ArrayError),
@@ -97,7 +97,7 @@ impl LunVolume {
     /// Returns true if an array contains a volume of LUNs.
     ///
     /// # Errors
-    /// The array cannot be read.
+    /// Returns an error if the array cannot be read.
     pub fn exists_on(array: &mut Array) -> Result<bool> {
         Ok(array.layout().blocks() > FIRST_BLOCK && newest_catalogue(array)?.is_some())
     }
@@ -105,7 +105,7 @@ impl LunVolume {
     /// Creates a volume without LUNs on an array that was never written, and starts it.
     ///
     /// # Errors
-    /// The array was written before, or is too small.
+    /// Returns an error if the array was written before, or is too small.
     pub fn create(array: Array, log: &WriteLogOptions) -> Result<LunVolume> {
         let blocks = array.layout().blocks();
         let catalogue = LunCatalogue { next_lun: 1, is_clean: true, ..LunCatalogue::default() };
@@ -135,7 +135,7 @@ impl LunVolume {
     /// blocks are in use.
     ///
     /// # Errors
-    /// The array cannot be read or written, or the volume is damaged.
+    /// Returns an error if the array cannot be read or written, or if the volume is damaged.
     pub fn clear_torn_rows(array: &mut Array) -> Result<TornRows> {
         if array.layout().blocks() <= FIRST_BLOCK {
             return Ok(TornRows::Cleared);

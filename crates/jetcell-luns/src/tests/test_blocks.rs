@@ -15,7 +15,7 @@ pub fn copy_to_buffer(bytes: &[u8]) -> IoBuffer {
     copy
 }
 
-/// Writes blocks as a transfer that owns its buffer, and reuses the buffer that it gets back.
+/// Writes blocks from an owned buffer, as a transfer does. Then overwrites the buffer received in exchange.
 pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Result<()> {
     let mut buffer = copy_to_buffer(data);
     let result = store.write_buffer(first, &mut buffer);

@@ -56,7 +56,7 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Completes a batch of reads on one volume. The reads may have been started before.
+    /// Completes a batch of reads on one volume. `ahead` is set if the reads have already been started.
     fn complete(mut batch: Vec<QueuedFileTransfer>, ahead: Option<BlockReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
@@ -97,7 +97,7 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
     Ok((offset / block, len as u64 / block))
 }
 
-/// A read of a file: its node, offset, and buffer.
+/// A read from a file: the file's node, the offset, and the buffer to fill.
 type VolumeRead<'b> = (FileNodeId, u64, &'b mut [u8]);
 
 impl VolumeState {

@@ -184,7 +184,7 @@ impl FileTable {
     /// Encodes the table, padded to whole blocks. Files without a name are skipped.
     ///
     /// # Errors
-    /// The table has no room for all files.
+    /// Returns an error if the table has no room for all files.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; HEADER_BYTES];
         for (name, node) in &self.names {

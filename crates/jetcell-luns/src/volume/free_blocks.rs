@@ -55,8 +55,8 @@ impl FreeBlocks {
         self.fresh.end = reserve;
     }
 
-    /// Takes up to `most` blocks: fresh blocks if there are any, and otherwise blocks from the longest other range.
-    /// Also returns whether the blocks are fresh.
+    /// Takes up to `most` blocks: fresh blocks if there are any, and otherwise blocks from the longest range of
+    /// previously used blocks. Also returns whether the blocks are fresh.
     pub fn take(&mut self, most: u64) -> Option<(Range<u64>, bool)> {
         if !self.fresh.is_empty() {
             let taken = self.fresh.start..self.fresh.end.min(self.fresh.start + most);

@@ -191,7 +191,7 @@ impl Volume {
     /// Returns true if an array contains files.
     ///
     /// # Errors
-    /// The array cannot be read.
+    /// Returns an error if the array cannot be read.
     pub fn exists_on(array: &mut Array) -> jetcell_array::Result<bool> {
         Ok(table_on(array)?.is_some())
     }
@@ -200,7 +200,7 @@ impl Volume {
     /// The array may be read-only.
     ///
     /// # Errors
-    /// The array cannot be read.
+    /// Returns an error if the array cannot be read.
     pub fn files_at(
         array: &mut Array,
         bytes: &[Range<u64>],
@@ -216,7 +216,7 @@ impl Volume {
     /// Mounts the files of an array at the path `root`. An array that was just created has no files.
     ///
     /// # Errors
-    /// The array is too small, or its blocks contain something other than a volume.
+    /// Returns an error if the array is too small, or if its blocks contain something other than a volume.
     pub fn mount(array: Array, clock: Arc<dyn Clock>, root: &Path) -> jetcell_array::Result<Volume> {
         Volume::mount_on(VolumeStorage::Array(Box::new(array)), clock, root)
     }
@@ -225,7 +225,7 @@ impl Volume {
     /// is responsible for consistency points, and must close the file volumes before the LUNs.
     ///
     /// # Errors
-    /// There is no such LUN, it is too small, or its blocks contain something other than a volume.
+    /// Returns an error if there is no such LUN, or if it is too small or contains something other than a volume.
     pub fn mount_lun(
         luns: SharedLunVolume,
         lun: &str,
@@ -305,7 +305,7 @@ impl Volume {
         self.state.lock()
     }
 
-    /// Returns the name of a file in the table.
+    /// Returns the name under which the table lists the file at a path.
     fn name<'p>(&self, path: &'p Path) -> io::Result<&'p Path> {
         path.strip_prefix(&self.root).map_err(|_| io::ErrorKind::NotFound.into())
     }

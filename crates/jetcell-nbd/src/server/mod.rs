@@ -118,10 +118,10 @@ impl NbdServer {
     /// example when a client sends invalid data.
     ///
     /// # Errors
-    /// The address is in use or cannot be used.
+    /// Returns an error if the address is in use or cannot be used.
     ///
     /// # Panics
-    /// There is no export.
+    /// Panics if there is no export.
     pub fn bind(
         address: &ListenAddress,
         exports: NbdExports,
@@ -149,7 +149,7 @@ impl NbdServer {
     /// Returns the address at which the server listens, with the actual port.
     ///
     /// # Errors
-    /// The system does not return the address.
+    /// Returns an error if the system does not return the address.
     pub fn address(&self) -> io::Result<ListenAddress> {
         match &self.0.listener {
             Listener::Tcp(listener) => listener.socket().local_addr().map(ListenAddress::Tcp),
@@ -295,7 +295,7 @@ impl SharedServerState {
                 .wait_timeout_while(connections, LAST_REPLY_TIMEOUT, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        // Threads that are still running use the export.
+        // Threads that are still running may use the exports, so they must end first.
         while !connections.is_empty() {
             connections = self.connection_ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }

@@ -168,7 +168,7 @@ fn only_the_socket_of_a_dead_server_is_taken_over() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd socket");
-    // A killed server leaves its socket in this state.
+    // A killed server leaves a socket file like this one.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = running(&ListenAddress::Unix(path.clone()), NbdServerLimits::default());
     assert!(server.address.uri("a b").ends_with("nbd%20socket"), "{}", server.address.uri("a b"));

@@ -65,14 +65,14 @@ pub fn serve(
     }
 }
 
-/// Reads the next bytes of a message.
+/// Reads the next `N` bytes of a message.
 fn read_bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], NbdSessionEnd> {
     let mut bytes = [0; N];
     input.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads data whose length the client has specified.
+/// Reads `length` bytes of data, as announced by the client.
 fn read_data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), NbdSessionEnd> {
     target.clear();
     input.take(length.into()).read_to_end(target)?;

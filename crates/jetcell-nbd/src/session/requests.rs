@@ -217,7 +217,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    /// Returns the length for which the status is returned. A reply may cover less than the request.
+    /// Returns the length of the range whose status is returned. A reply may cover less than the request.
     fn status_length(&self, request: &NbdRequest) -> u32 {
         let most = self.choices.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
         request.length.min(most)

@@ -121,7 +121,7 @@ struct DriveSlot {
     installed_at: f64,
     /// Biased hazard that remains until the drive fails.
     budget: f64,
-    /// Time up to which the budget has been used.
+    /// Time up to which the accumulated hazard has been deducted from the budget.
     used_until: f64,
     /// Time at which the drive fails at the current bias, or at which the restore ends.
     next: f64,

@@ -14,7 +14,7 @@ pub fn park_timeout(timeout: Duration) {
     super::time::pass(timeout, || false);
 }
 
-/// Returns two. Code that distributes work over processors then also does so in the model.
+/// Returns two, so code that distributes work over processors also does so in the model.
 pub fn available_parallelism() -> std::io::Result<NonZero<usize>> {
     Ok(NonZero::new(2).expect("two"))
 }

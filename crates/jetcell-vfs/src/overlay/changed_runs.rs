@@ -29,7 +29,7 @@ impl ChangedRuns {
         (found == len).then_some(place)
     }
 
-    /// Sets the position of a range.
+    /// Records that a changed range is stored at this position in the scratch file.
     pub(super) fn set(&mut self, offset: u64, place: u64, len: u64) {
         self.remove(offset, offset + len);
         let (mut start, mut first, mut total) = (offset, place, len);

@@ -102,7 +102,8 @@ impl RealVfs {
         }
     }
 
-    /// Creates a confined directory and the subdirectories that a path in it needs.
+    /// Creates the confined directory `root`, and those directories of `created` that are confined. Fails if
+    /// `directory` cannot be opened afterwards.
     fn create_confined(&self, root: &Path, created: &[&Path], directory: &Path) -> io::Result<()> {
         create_private_directory(root)?;
         for path in created.iter().rev() {

@@ -190,7 +190,7 @@ fn completions_may_submit_excess_transfers_and_transfers_that_cannot_start() {
         let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
         let file: Arc<dyn File> = Arc::new(file);
         let (sender, receiver) = mpsc::channel();
-        // 1 + 3 + 9 + ... transfers, 1093 in total; every seventh transfer cannot start.
+        // Submits 1 + 3 + 9 + ... transfers, 1093 in total. Every seventh transfer cannot start.
         fn spread(file: &Arc<dyn File>, level: u32, number: usize, sender: &mpsc::Sender<bool>) {
             let len = if number % 7 == 6 { 512 } else { 4096 };
             let (again, results) = (file.clone(), sender.clone());
@@ -228,7 +228,7 @@ fn more_transfers_than_the_queue_depth_may_fail_to_start() {
             file.submit((0..count).map(transfer).collect());
         };
         let next = || receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion");
-        // Exactly as many failing transfers as slots, and more, each followed by a valid transfer.
+        // Submits as many failing transfers as there are slots, and then more. A valid transfer follows each of them.
         for count in [128, 300] {
             submit(count, 512);
             assert!((0..count).all(|_| !next()));

@@ -11,7 +11,7 @@ const BLOCK: usize = 4096;
 /// write.
 const MAX_SHARED: usize = 128 << 10;
 
-/// A block of a file: [`BLOCK`] bytes from `start` on.
+/// A block of a file: [`BLOCK`] bytes of `data`, beginning at `start`.
 #[derive(Clone)]
 struct ContentBlock {
     data: Arc<[u8]>,

@@ -367,7 +367,7 @@ impl DiskState {
         self.node(id).handles > 0 || self.named_nodes().any(|named| named == id)
     }
 
-    /// Drops the nodes that are not reachable.
+    /// Drops the nodes for which `is_reachable` returns false.
     fn forget_unreachable(&mut self) {
         let named: BTreeSet<InodeNumber> = self.named_nodes().collect();
         self.nodes.retain(|id, node| node.handles > 0 || named.contains(id));

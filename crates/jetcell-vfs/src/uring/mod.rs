@@ -306,7 +306,7 @@ impl InFlightTable {
         unsafe { self.push(entry.user_data(slot as u64)) }
     }
 
-    /// Makes the ring read the eventfd, so that a caller's signal also ends a wait for completions.
+    /// Makes the ring read the eventfd. A caller's signal then also ends a wait for completions.
     fn read_wake_event(&mut self) {
         if !self.wake_read_pending {
             self.wake_read_pending = true;

@@ -16,7 +16,7 @@ use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, 
 pub enum MemberPurpose {
     /// The members stand by to replace a failed member.
     Spare,
-    /// The member receives the content of a slot.
+    /// The member receives the content of the slot with this number.
     Replacement(usize),
     /// The members add capacity.
     DataColumns,
@@ -66,7 +66,7 @@ impl MemberRequirements {
 }
 
 impl MemberSet {
-    /// Returns an error if this number of members cannot be added for this purpose now.
+    /// Returns an error if `count` members cannot currently be added for the purpose `part`.
     pub fn check_purpose(&self, part: MemberPurpose, count: usize) -> Result<()> {
         self.check_writable()?;
         match part {

@@ -18,13 +18,13 @@ const MAX_POOLED_BLOCKS: usize = 16384;
 /// Pool of buffers that are not in use by any transfer.
 #[derive(Default)]
 pub(crate) struct BufferPool {
-    /// Pooled buffers in ascending order of capacity. The number is the value of `return_count` when the buffer was
-    /// last returned.
+    /// Pooled buffers in ascending order of capacity. Each comes with the value of `return_count` at the time when it
+    /// was last returned.
     pooled: Vec<(IoBuffer, u64)>,
     bytes: usize,
     /// Number of buffers returned to the pool so far.
     return_count: u64,
-    /// Buffers for single blocks.
+    /// Pooled buffers for single blocks.
     blocks: Vec<IoBuffer>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct MemberSet {
     pub mode: ArrayMode,
     /// Whether the configuration has changed but is not saved on the members yet.
     is_config_changed: bool,
-    /// The zone that is partially rebuilt.
+    /// The zone that is partially rebuilt, if there is one.
     pub partial_rebuild: Option<PartialZoneRebuild>,
     /// Lost rows that were written since they were last examined.
     pub rewritten_rows: BTreeSet<u64>,
@@ -99,18 +99,18 @@ impl MemberSet {
         self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
     }
 
-    /// Records which slots have lost their blocks of a row. A mask of 0 means that the row is no longer lost. The next
-    /// [`MemberSet::save_changes`] makes the change durable.
+    /// Records which slots have lost their block of this row. A mask of 0 means that the row is no longer lost. The
+    /// next [`MemberSet::save_changes`] makes the change durable.
     pub fn set_lost(&mut self, row: u64, slots: u32) {
         if self.config.lost_rows.slots_of(row) != slots {
             let before = self.config.lost_rows.clone();
             self.config.lost_rows.set(row, slots);
-            // If the list is full, it may still contain a row that is no longer lost.
+            // The list may be unchanged: if it is full, it may still contain a row that is no longer lost.
             self.is_config_changed |= before != self.config.lost_rows;
         }
     }
 
-    /// Remembers which of these rows are lost, for the next flush to examine. Called when writes of the rows start.
+    /// Remembers the lost rows among these rows, so the next flush examines them. Called when writes of the rows start.
     pub fn note_written(&mut self, rows: impl Iterator<Item = u64>) {
         let lost = &self.config.lost_rows;
         if !lost.is_empty() {

@@ -21,14 +21,14 @@ const CAPACITY: usize = 4096;
 /// these writers may have stopped.
 const MAX_READS_AHEAD: usize = 8;
 
-/// A cache of record blocks, indexed by device and zone. A cached block differs from the block on its member only
-/// while an operation writes it.
+/// A cache of record blocks, indexed by device and zone. A cached block differs from the block on its member only while
+/// an operation is writing it.
 #[derive(Default)]
 pub(crate) struct RecordCache {
     blocks: BTreeMap<(usize, u64), IoBuffer>,
-    /// Keys in the order in which the blocks were read.
+    /// Keys of the cached blocks, in eviction order.
     order: VecDeque<(usize, u64)>,
-    /// Zones whose records are being written, so the members do not have them yet.
+    /// Zones whose new records are still being written, so the members do not have these records yet.
     pinned: BTreeSet<u64>,
     /// Read-aheads of records, in the order in which they were started. An operation loads records into the cache
     /// before it changes them, so a read-ahead is dropped when records of its zones are inserted or forgotten.
@@ -110,7 +110,7 @@ impl RecordCache {
         self.generations.insert(zone, generation);
     }
 
-    /// Forgets all generations, because a device was added and there are records on more devices.
+    /// Forgets all generations. Called after a device was added, because there are then records on more devices.
     pub fn forget_generations(&mut self) {
         self.generations.clear();
     }
@@ -179,8 +179,8 @@ impl MemberSet {
     }
 
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
-    /// then. Otherwise, a writer that starts over might find them evicted, because the records that it needs next are
-    /// the oldest.
+    /// they are needed. Otherwise, a writer that starts over might find them evicted, because they are the oldest in
+    /// the cache.
     pub fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
@@ -198,8 +198,8 @@ impl MemberSet {
         self.records.refresh_zones(&zones);
         let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
-        // A writer that needs the first zone of a read waits for the entire read, so known zones at the beginning are
-        // not read.
+        // A writer that needs the first zone of a read waits for the entire read, so zones at the beginning are skipped
+        // if their records are already known.
         let is_missing = |members: &MemberSet, zone| {
             is_needed(&members.records, zone) && !members.is_known(&devices, zone)
         };

@@ -31,13 +31,13 @@ impl MemberSet {
         self.device_of(config.member).into_iter().chain(replacement)
     }
 
-    /// Returns the devices to which writes for a slot go.
+    /// Returns the devices that receive the writes to a slot.
     pub fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let slot = &self.config.slots[slot];
         self.device_of(slot.member).into_iter().chain(self.device_of(slot.replacement))
     }
 
-    /// Returns the slots that have no member with all of their blocks.
+    /// Returns the slots for which no member has all blocks.
     pub fn lost_slots(&self) -> Vec<usize> {
         let is_lost = |slot: &usize| self.device_of(self.config.slots[*slot].member).is_none();
         (0..self.config.slots.len()).filter(is_lost).collect()

@@ -38,7 +38,8 @@ impl InFlightTransfers {
         Some((TransferSegment { device, offset, buffer }, result))
     }
 
-    /// Returns true if a segment contains the block at this location. Segments must be sorted by device and offset.
+    /// Returns true if one of the segments contains the block at this location. The segments must be sorted by device
+    /// and offset.
     pub(crate) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.locations[at]);
@@ -57,7 +58,7 @@ impl InFlightTransfers {
     }
 }
 
-/// Joins adjacent writes to a device.
+/// Joins writes that are adjacent on a device into single segments.
 pub(crate) fn join_writes(
     buffers: &mut BufferPool,
     device: usize,
@@ -105,7 +106,7 @@ impl MemberSet {
         self.devices[device].write(offset, from, IoReason::Other)
     }
 
-    /// Returns a commit's content for the journal slot of a device, and the offset of the slot.
+    /// Returns the bytes that a commit stores in a device's journal slot, and the offset of that slot.
     pub fn encode_journal(
         &mut self,
         device: usize,

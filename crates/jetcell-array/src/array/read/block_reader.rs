@@ -19,7 +19,7 @@ const DEGRADED_BATCH: usize = 512;
 /// Reads of at least this many blocks are assumed to be part of a sequential read.
 const MIN_SEQUENTIAL_READ: usize = 64;
 
-/// Number of blocks whose records are loaded in one batch to find out which of them were written.
+/// Number of blocks whose records are loaded in one batch to determine which of the blocks were ever written.
 const WRITTEN_BATCH: u64 = 1024;
 
 /// A block to be read from a member.
@@ -128,7 +128,7 @@ impl BlockReader {
     }
 }
 
-/// Returns the states of the rows of blocks that are not staged.
+/// Returns the states of the rows that contain these blocks. Staged blocks are ignored.
 fn states_of_rows(staging: &mut Staging, blocks: &[u64]) -> BTreeMap<u64, RowState> {
     let members = &mut staging.writer.rows.members;
     let layout = *members.layout();

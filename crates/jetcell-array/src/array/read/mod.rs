@@ -1,4 +1,4 @@
-//! Reads for callers.
+//! Reads of array blocks for callers.
 
 mod block_reader;
 

@@ -18,7 +18,7 @@ use crate::geometry::BLOCK;
 use crate::integrity::{RecordSlot, RowState};
 use crate::member::{JournalEntry, JournalImage, MemberId};
 
-/// A recovered image that a device lacked, with its device and journal entry.
+/// A recovered image that was missing on a device, with this device and the journal entry.
 type RecoveredImage = (usize, JournalEntry, IoBuffer);
 
 /// The parts of a commit that were found on the devices.
@@ -121,7 +121,7 @@ impl JournalReplay<'_> {
         self.rows.members.sync_devices()
     }
 
-    /// Returns the images of a commit that members lack, or `None` if they cannot be recovered.
+    /// Returns the images of a commit that are missing on members, or `None` if they cannot be recovered.
     fn missing_images(
         &mut self,
         found: &JournalledCommit,

@@ -1,4 +1,4 @@
-//! Rows: their state and verified content, recovery of lost blocks, and what a write changes in a row.
+//! Rows: their state and verified content, recovery of lost blocks, and planning of writes.
 
 mod fetched_blocks;
 mod parity_method;
@@ -19,7 +19,7 @@ pub(crate) use self::row_content::WholeRow;
 pub use self::zone_encoding::FreeRowWrite;
 pub(crate) use self::zone_encoding::{RowEncoder, ZoneWrite, fill_all, is_whole};
 
-/// New contents for some columns of a row, by column number.
+/// New contents of the columns that a write to a row covers, by column number.
 pub(crate) type NewColumns = BTreeMap<usize, SharedBlock>;
 
 /// A cell's new contents and its new block record.

@@ -1,4 +1,4 @@
-//! Determines what a write of some columns changes in a row: the blocks of the columns, and the parity. The parity is
+//! Plans writes to some columns of a row: determines the new contents of the columns and of the parity. The parity is
 //! computed by the cheapest method that the state of the row permits.
 
 use jetcell_vfs::IoBuffer;
@@ -54,7 +54,7 @@ impl RowStore {
         (ParityMethod::RecoverAndReconstruct, (0..cells).collect())
     }
 
-    /// Returns all cells that the writes of these rows change, with their new contents.
+    /// Plans writes to these rows. Returns the cells to be written in each row, with their new contents.
     pub fn plan_rows(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.members.records.trim();
         self.members.load_records_of_rows(rows.iter().map(|(row, _)| *row));
@@ -73,7 +73,7 @@ impl RowStore {
         Ok(planned)
     }
 
-    /// Reads the blocks that the writes of these rows need, from all members concurrently.
+    /// Reads the existing blocks that are needed to plan these writes, from all members concurrently.
     fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
         let mut places = vec![];
         for (row, columns) in rows {
@@ -84,7 +84,7 @@ impl RowStore {
         self.fetch(places);
     }
 
-    /// Returns the new content of all cells that a write to some columns changes.
+    /// Plans a write to some columns of a row. Returns the cells to be written, with their new contents.
     fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();

@@ -58,7 +58,7 @@ impl RowStore {
         states
     }
 
-    /// Returns the correct content of a cell, if a member has it.
+    /// Returns the correct content of a cell, or `None` if no member has it.
     pub fn read_cell(&mut self, row: u64, cell: usize, state: &RowState) -> Option<IoBuffer> {
         let mut block = IoBuffer::zeroed(BLOCK);
         let record = match &state.cells[cell] {
@@ -199,7 +199,7 @@ impl RowStore {
         column * copies + turn % copies
     }
 
-    /// Counts the recovered cells that a member has, but that are damaged or stale. Returns that number.
+    /// Counts the recovered cells that are damaged or stale on a member, rather than missing. Returns their number.
     pub fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
@@ -264,7 +264,7 @@ impl RowStore {
     }
 }
 
-/// Returns the more recent of the two records for a slot.
+/// Returns the more recent of two records for the same slot.
 fn newer_record(one: Option<RecordSlot>, other: RecordSlot) -> Option<RecordSlot> {
     let rank = |slot: &RecordSlot| match slot {
         RecordSlot::Damaged => (0, 0),

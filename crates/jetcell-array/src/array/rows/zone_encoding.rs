@@ -29,7 +29,7 @@ pub(crate) struct RowEncoder {
 pub(crate) struct ZoneWrite {
     /// Rows in ascending order.
     rows: Vec<u64>,
-    /// Runs of written blocks in the zone. Block 0 is the records, and block 1 is the first row.
+    /// Runs of written blocks in the zone. Block 0 contains the records, and block 1 belongs to the first row.
     runs: Vec<Range<usize>>,
     /// Buffers by slot, one for each run. The first buffer of a slot begins with the records.
     buffers: Vec<Vec<IoBuffer>>,
@@ -150,7 +150,7 @@ impl ZoneWrite {
         parity.iter().map(|block| BlockRecord::checksum_of(block)).collect()
     }
 
-    /// Stores a row's records in the records of its zone. The row's blocks have the given checksums.
+    /// Stores a row's records, which contain the given block checksums, among the records of its zone.
     fn put_row_records(&mut self, coding: &RowEncoder, row: u64, generation: u64, checksums: &[u64]) {
         let RowEncoder { array, layout, .. } = coding;
         let columns = layout.data_columns();
@@ -166,7 +166,7 @@ impl ZoneWrite {
     }
 }
 
-/// Fills the buffers of writes of zones, each with its rows, on `threads` threads.
+/// Fills the buffers of several zone writes with their rows, using `threads` threads.
 pub(crate) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRowWrite])], coding: &RowEncoder, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRowWrite])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));

@@ -120,7 +120,7 @@ impl RowWriter {
         self.rows.members.save_changes()
     }
 
-    /// Returns the transfers that bring a device's blocks and record blocks to their state after the commit.
+    /// Returns the transfers that write a commit's blocks and record blocks in place on a device.
     fn in_place_segments(
         &mut self,
         device: usize,

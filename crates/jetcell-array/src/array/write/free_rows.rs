@@ -15,8 +15,8 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::Extents;
 use crate::shared_block::SharedBlock;
 
-/// Ratio of zones whose records are read ahead to zones that are being written. Reads wait for the writes in flight,
-/// so records are read early.
+/// Number of zones whose records are read ahead, as a multiple of the number of zones being written. Reads wait for the
+/// writes in flight, so records are read early.
 const ZONES_AHEAD_FACTOR: u64 = 4;
 
 /// Maximum number of zones whose records are read ahead.
@@ -35,8 +35,8 @@ const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
 /// Number of rows that are cleared in a batch.
 const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
 
-/// Splits rows, which are in ascending order, into batches at zone boundaries. A zone's records are a single block,
-/// which is then written only once. All batches except the last have at least `least` rows.
+/// Splits rows, which are in ascending order, into batches at zone boundaries. This way, the single block with a zone's
+/// records is written only once. All batches except the last have at least `least` rows.
 fn batches(rows: &[FreeRowWrite], least: usize) -> Vec<&[FreeRowWrite]> {
     let mut batches = vec![];
     let mut rest = rows;
@@ -176,7 +176,7 @@ impl RowWriter {
         }
     }
 
-    /// Counts the blocks of rows that are written, and remembers which of these rows are lost.
+    /// Counts the blocks of the rows that are being written, and remembers which of these rows are lost.
     fn record_written_rows(&mut self, rows: &[FreeRowWrite]) {
         self.rows.members.note_written(rows.iter().map(|(row, _)| *row));
         let blocks = rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
@@ -242,8 +242,8 @@ impl RowWriter {
         self.track(ZoneState::Writing, rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
-    /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns
-    /// `None` otherwise.
+    /// Fills the buffers for these rows and starts to write them. Returns `None` unless each slot has exactly one
+    /// working member.
     fn start_whole_zones(&mut self, rows: &[FreeRowWrite]) -> Option<InFlightTransfers> {
         let devices = self.rows.device_per_slot()?;
         let mut writes = vec![];
@@ -270,7 +270,7 @@ impl RowWriter {
         self.rows.members.start_writes(pieces, IoReason::Other)
     }
 
-    /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
+    /// Starts writes of whole rows even if slots have no device or several devices, or if cells have copies.
     pub(in crate::array) fn start_rows_in_any_state(
         &mut self,
         rows: &[FreeRowWrite],

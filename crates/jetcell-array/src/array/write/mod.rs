@@ -71,7 +71,7 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Starts to write rows. `sequence` is the number of the next commit.
+    /// Creates a writer of rows. `sequence` is the number of the next commit.
     pub(crate) fn new(rows: RowStore, sequence: u64) -> RowWriter {
         RowWriter {
             rows,
@@ -102,7 +102,7 @@ impl RowWriter {
     /// Checks that remembered generations match the records on the members.
     ///
     /// # Panics
-    /// They do not match, or the array failed.
+    /// Panics if generations and records do not match, or if the array failed.
     pub fn check_generations(&mut self) {
         use crate::geometry::ZONE_ROWS;
 

@@ -65,7 +65,7 @@ impl OpenZone {
     /// Sets the content of a block. Returns its previous content.
     ///
     /// # Panics
-    /// The block is in another row.
+    /// Panics if the block is in another row.
     pub fn put(&mut self, block: u64, content: SharedBlock) -> Option<SharedBlock> {
         let place = self.block_index(block).expect("a row of the zone");
         let replaced = self.blocks[place].replace(content);

@@ -72,7 +72,8 @@ pub(super) struct ZonesInFlight {
 }
 
 impl ZonesInFlight {
-    /// Returns the number of zones that are being written, which is the position of the first computed zone.
+    /// Returns the number of zones that are being written. This is also the index of the first zone that is still being
+    /// computed.
     fn writing(&self) -> usize {
         self.zones.partition_point(|zone| !zone.is_computing())
     }
@@ -187,7 +188,7 @@ impl RowWriter {
     /// passed to this function, or when an operation waits for it.
     ///
     /// # Errors
-    /// The array failed.
+    /// Returns an error if the array failed.
     pub(super) fn compute_zone(
         &mut self,
         devices: Vec<usize>,
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!(tested.value(block).unwrap(), 77);
     }
 
-    /// Writes a zone whose records were evicted. Returns the number of member reads that this write takes.
+    /// Writes a zone whose records were evicted. Returns the number of member reads that this write requires.
     fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
         tested.array().members_mut().records.evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;

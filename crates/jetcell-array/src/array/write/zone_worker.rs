@@ -1,4 +1,4 @@
-//! A thread that copies data into the transfers of zones, and computes parity and records. In the meantime, the
+//! A thread that copies data into the transfer buffers of zones, and computes parity and records. While it works, the
 //! writer can supply the next zone.
 
 use std::io;
@@ -24,7 +24,7 @@ impl ZoneWorker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start() -> io::Result<ZoneWorker> {
         let (jobs, waiting) = channel::<ZoneFillJob>();
         let (done, filled) = channel();
@@ -44,7 +44,7 @@ impl ZoneWorker {
     /// the order in which they were started.
     ///
     /// # Panics
-    /// The computation of an earlier write panicked.
+    /// Panics if the computation of an earlier write panicked.
     pub fn fill(&self, write: ZoneWrite, coding: RowEncoder, rows: Vec<FreeRowWrite>) {
         self.jobs.send(ZoneFillJob { write, coding, rows }).expect("the thread lives as long as this");
     }
@@ -52,7 +52,7 @@ impl ZoneWorker {
     /// Waits for the next filled write. Returns the write and its rows.
     ///
     /// # Panics
-    /// The computation of the write panicked.
+    /// Panics if the computation of the write panicked.
     pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRowWrite>) {
         self.filled.recv().expect("the thread lives as long as this")
     }

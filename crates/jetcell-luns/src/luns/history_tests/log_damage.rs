@@ -34,7 +34,7 @@ impl LunHistory {
                 self.counters.logs_intact += 1;
                 self.adopt();
                 self.check();
-                // The caller starts the volume again.
+                // Drops the volume, which the caller then starts again.
                 self.volume = None;
                 self.disk = self.disk.process_kill();
             }

@@ -291,7 +291,7 @@ impl LunHistory {
         Ok(())
     }
 
-    /// Returns the slots that have no member with all of their blocks.
+    /// Returns the slots for which no member has all blocks.
     fn lost_slots(&mut self) -> Vec<usize> {
         let slots = self.array().status().slots;
         (0..slots.len()).filter(|slot| slots[*slot].member.is_none()).collect()

@@ -87,7 +87,7 @@ impl WriteLogIdentity {
 /// Returns true if a file or device has the header of a write log at its start, or the copy of the header at its end.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn has_write_log(file: &dyn File) -> io::Result<bool> {
     let bytes = file.len()?;
     if bytes < BLOCK as u64 {
@@ -103,8 +103,8 @@ pub fn has_write_log(file: &dyn File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns true if a file has a copy of a header for the same array, at an offset where a log of this size has its
-/// header copy.
+/// Returns true if a file has the header copy of a log of the same array, at the end of the log's stored size or at the
+/// end of the file.
 fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: WriteLogIdentity) -> bool {
     let mut block = IoBuffer::zeroed(BLOCK);
     let mut is_header_at = |offset| {
@@ -186,7 +186,7 @@ impl WriteLog {
     /// Opens the log of a volume for replay.
     ///
     /// # Errors
-    /// The file does not exist, is not this volume's log, or is shorter than the log.
+    /// Returns an error if the file does not exist, is not this volume's log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
         let io_error_while = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(io_error_while("checking for the write log"))? {
@@ -234,7 +234,7 @@ impl WriteLog {
     /// the other, so at least one of them is always intact.
     ///
     /// # Errors
-    /// Neither of the headers could be written.
+    /// Returns an error if neither of the headers could be written.
     fn mark_used(&mut self) -> Result<()> {
         if self.used == self.point {
             return Ok(());

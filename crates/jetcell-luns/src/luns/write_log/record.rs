@@ -131,7 +131,7 @@ pub(super) fn buffer_for(bytes: usize) -> IoBuffer {
     IoBuffer::zeroed(bytes.max(MAX_RECORD_BLOCKS * BLOCK))
 }
 
-/// Fields at the start of a record. They may be damaged until the whole record has been decoded.
+/// Fields at the start of a record. They may be damaged, which is detected only when the whole record is decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordPrefix {
     pub point: u64,

@@ -30,7 +30,7 @@ impl WriteLog {
     /// [`WriteLog::restart`] is called.
     ///
     /// # Errors
-    /// The file cannot be read, or acknowledged records are lost.
+    /// Returns an error if the file cannot be read, or if acknowledged records are lost.
     pub fn replay(&mut self, point: u64) -> Result<Vec<WriteLogEntry>> {
         self.restart(point);
         self.refuse_newer(point)?;

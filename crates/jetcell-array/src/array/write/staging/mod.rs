@@ -35,7 +35,7 @@ impl Staging {
         self.blocks.get(&block)
     }
 
-    /// Returns the number of blocks that callers wrote, but whose writes to the members were not started.
+    /// Returns the number of blocks that callers wrote but that are not yet being written to the members.
     pub fn len(&self) -> usize {
         self.blocks.len() + self.open_zone.as_ref().map_or(0, OpenZone::filled)
     }

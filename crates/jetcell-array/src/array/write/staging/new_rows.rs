@@ -28,7 +28,7 @@ pub(super) struct NewRowWrites {
     pub(super) unit: u64,
     /// Minimum and maximum number of rows that are opened ahead of a writer.
     pub(super) ahead: Range<u64>,
-    /// Rows that were started but are not acknowledged yet. All of them are open.
+    /// New rows whose writes were started but are not acknowledged yet. All of these rows are open.
     pub(super) started: Extents,
 }
 
@@ -72,7 +72,7 @@ impl Staging {
         Ok(new)
     }
 
-    /// Opens new rows that are staged, and rows after them, and then starts to write the staged rows in whole units.
+    /// Opens the staged new rows and some rows after them. Then starts to write the staged rows in whole units.
     pub(super) fn start_new_rows(&mut self) -> Result<()> {
         let unit = self.new_rows.unit;
         if unit == 0 {
@@ -129,8 +129,8 @@ impl Staging {
         self.new_rows.close(&mut self.writer, &journalled)
     }
 
-    /// Waits for writes of new rows and for commits until these blocks can be read. Closes the open zone if it
-    /// contains any of them.
+    /// Waits for the writes of new rows and the commits that must complete before these blocks can be read. Closes the
+    /// open zone if it contains any of them.
     pub fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         self.close_open_zone_with(blocks);
         if self.has_new_rows() {

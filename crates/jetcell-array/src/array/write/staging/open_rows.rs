@@ -65,8 +65,8 @@ impl NewRowWrites {
         self.replace_open_rows(writer, open)
     }
 
-    /// Returns the end of the rows to open for a writer that continues at row `next` and already has the rows before
-    /// `open`. The additional rows were never written, and they are not in `journalled`, the rows to be written
+    /// Returns the end of the rows to open for a writer that continues at row `next`. The rows before `open` are
+    /// already open. The additional rows were never written, and they are not in `journalled`, the rows to be written
     /// through the journal.
     fn end_of_rows_ahead(
         &self,

@@ -15,8 +15,8 @@ use crate::shared_block::SharedBlock;
 const ZONES_PER_RECORD_READ: u64 = 4;
 
 impl Staging {
-    /// Returns true if a block that is about to be written belongs to the open zone. If a sequential writer has
-    /// reached a zone that begins with this block, opens the zone.
+    /// Returns true if a block that is about to be written belongs to the open zone. Before that, opens the zone that
+    /// begins with this block if a sequential writer has reached it.
     pub(super) fn ensure_open_zone_for(&mut self, block: u64) -> bool {
         if !self.has_new_rows() && self.open_zone.is_none() {
             return false;
@@ -34,10 +34,10 @@ impl Staging {
     /// Sets the content of a block in the open zone.
     ///
     /// # Errors
-    /// The array failed.
+    /// Returns an error if the array failed.
     ///
     /// # Panics
-    /// The block is not in the open zone; see [`Staging::ensure_open_zone_for`].
+    /// Panics if the block is not in the open zone; see [`Staging::ensure_open_zone_for`].
     pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
         let open_zone = self.open_zone.as_mut().expect("a zone is open");
         let replaced = open_zone.put(block, content);
@@ -72,7 +72,8 @@ impl Staging {
         self.open_zone = Some(open_zone);
     }
 
-    /// Returns true if rows are open, so they may be written without the journal, but have not been started yet.
+    /// Returns true if rows are open, so they may be written without the journal, but their writes have not been
+    /// started.
     fn can_open_zone(&self, rows: &Range<u64>) -> bool {
         self.writer.rows.members.config.open_rows.contains_range(rows)
             && self.new_rows.started.last_in(rows).is_none()
