@@ -62,7 +62,8 @@ fn memory_stays_bounded_with_many_threads() {
     let output = cell.jetcell(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let peak = cell.result("out")["peak_resident_bytes"].as_u64().unwrap() >> 20;
-    assert!((64..=64 * 5 / 4 + 64 + 2 * (64 - 8)).contains(&peak), "{peak} MiB");
+    // The heap of each thread grows to about 2.5 MiB, and then stays at this size.
+    assert!((64..=64 * 5 / 4 + 64 + 3 * (64 - 8)).contains(&peak), "{peak} MiB");
 }
 
 #[test]
