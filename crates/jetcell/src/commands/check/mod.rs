@@ -96,15 +96,7 @@ impl CheckArgs {
         let mut found = backups::backup_directories(&paths);
         let sets = backups::CheckedSets::read(&paths, &found)?;
         sets.add_backups(&mut found);
-        let part = self.subset.is_some() || self.unverified;
-        if part && self.structure {
-            return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
-                .advise("omit --structure"));
-        }
-        if part && found.is_empty() {
-            return Err(CommandError::new("--subset and --unverified require the directory of a backup")
-                .advise("specify one"));
-        }
+        self.require_backup_for_subset(!found.is_empty())?;
         let cancel = cancelled_by_signals()?;
         let options = backups::BackupCheckOptions {
             subset: self.subset,
@@ -191,6 +183,20 @@ impl CheckArgs {
             };
         }
         Ok(worse_outcome(worst, skipped_outcome))
+    }
+
+    /// Fails if only a part of the backups is to be checked, and there are no backups or the structure is checked too.
+    fn require_backup_for_subset(&self, has_backups: bool) -> CommandResult<()> {
+        let part = self.subset.is_some() || self.unverified;
+        if part && self.structure {
+            return Err(CommandError::new("--subset and --unverified cannot be combined with --structure")
+                .advise("omit --structure"));
+        }
+        if part && !has_backups {
+            return Err(CommandError::new("--subset and --unverified require the directory of a backup")
+                .advise("specify one"));
+        }
+        Ok(())
     }
 
     /// Returns the limit on the disk load.
