@@ -110,7 +110,8 @@ fn the_copy_of_the_backup_replaces_a_damaged_log() {
     flip(&site.disk, &first);
     let restored = site.restore("/restored", RestoreOptions::default()).unwrap();
     let [found] = &restored.damaged_logs[..] else { panic!("{:?}", restored.damaged_logs) };
-    assert_eq!((&found.path, found.is_in_backup), (&first, true));
+    assert_eq!((&found.path, found.is_in_backup, found.is_partial), (&first, true, false));
+    assert!(found.to_string().ends_with("the copy in the backup is used"), "{found}");
     assert_eq!(site.keys("/restored"), (0..300).collect());
 }
 
@@ -266,7 +267,21 @@ fn a_damaged_log_of_which_the_backup_has_only_a_part_is_named() {
     let until = Some(ReplayEnd::Position(reach.window.unwrap().latest));
     let result = restored("/part", until).unwrap();
     assert!(result.damaged_logs[0].is_in_backup && !result.ends_early, "{result:?}");
-    let site = TestInstance::open(&files, "/part", 0);
-    assert_eq!(site.keys(), (0..30).collect());
-    site.close();
+    let keys = |directory| {
+        let site = TestInstance::open(&files, directory, 0);
+        let keys = site.keys();
+        site.close();
+        keys
+    };
+    assert_eq!(keys("/part"), (0..30).collect());
+    // No gap shows that records are missing if no later log exists.
+    let mut later = files.list(Path::new("/one")).unwrap();
+    later.retain(|path| path.extension().is_some_and(|extension| extension == "log") && *path > part);
+    later.push(PathBuf::from("/one/E00.log"));
+    later.iter().filter(|path| disk.contents(path).is_some()).for_each(|path| disk.remove(path).unwrap());
+    let result = restored("/last", None).unwrap();
+    let [found] = &result.damaged_logs[..] else { panic!("{:?}", result.damaged_logs) };
+    assert_eq!((&found.path, found.is_in_backup, found.is_partial), (&part, true, true));
+    assert!(found.to_string().ends_with("it may lack the last changes"), "{found}");
+    assert_eq!(keys("/last"), (0..30).collect());
 }
