@@ -8,7 +8,7 @@ use ese_engine::{
 };
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
 
-use super::error::{DatabaseFailure, MaintenanceError};
+use super::error::DatabaseFailure;
 
 /// Tasks to run once on each database of a stopped instance or of a passive copy.
 #[derive(Clone)]
