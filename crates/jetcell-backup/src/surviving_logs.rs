@@ -142,8 +142,8 @@ fn continues(vfs: &Arc<dyn Vfs>, next: &Path, log: &PlannedLog) -> Result<bool> 
         return Ok(false);
     };
     let checksum = jetcell_input::hex::hex64(header.previous_checksum);
-    // Logs in earlier formats have no checksum.
-    let same_content = header.previous_checksum == 0 || checksum == stored.checksum;
+    // Logs in earlier formats have the checksum 0, which does not prove that the copy is complete.
+    let same_content = checksum == stored.checksum;
     Ok(hex_time(header.previous_created) == stored.created && same_content)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_format::LogPosition;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_backup::{
     BackupError, BackupManifest, BackupRefusal, BackupSetError, BackupType, ReplayEnd, RestoreOptions,
     RestoreResult, Result, restore, restore_window,
@@ -261,6 +262,18 @@ fn a_damaged_log_of_which_the_backup_has_only_a_part_is_named() {
         matches!(&error, BackupError::Set(BackupSetError::LogDamaged { path, .. }) if *path == part),
         "{error}"
     );
+    // A log in an earlier format has no checksum of the previous log, so it does not prove that the copy is complete.
+    let next = manifest.generations.last + 1;
+    let next = PathBuf::from(format!("/one/E00{next:08X}.log"));
+    let sound = disk.contents(&next).unwrap();
+    let header = LogHeader { previous_checksum: 0, ..LogHeader::decode(&sound[..SEGMENT_BYTES]).unwrap() };
+    disk.corrupt(&next, 0, &header.encode()).unwrap();
+    let reach = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
+    assert!(
+        matches!(&reach.problems[..], [BackupError::Set(BackupSetError::LogDamaged { path, .. })] if *path == part),
+        "{reach:?}"
+    );
+    disk.corrupt(&next, 0, &sound[..SEGMENT_BYTES]).unwrap();
     // The part that the backup has can be restored.
     let reach = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
     assert_eq!((reach.problems.len(), reach.damaged_logs.len()), (1, 1), "{reach:?}");
