@@ -43,7 +43,7 @@ pub use description::{ArrayHealth, describe_exclusion, transfers_json};
 pub use directory::{ArrayDirectory, find_locked_member, is_array};
 pub use environment::ServiceEnvironment;
 pub use error::{ConnectionFault, DriveFault, Error, Result, StateFileFault};
-pub use lifecycle::{CreatedArray, NewArray};
+pub use lifecycle::{CreatedArray, DestroyedArray, NewArray};
 pub use members::{SharedDevice, SimulatedDriveOptions};
 pub use operations::{
     ArrayOperation, DamagedSlot, LunSummary, NewLun, NewMembers, OperationControl, OperationProgress,

@@ -54,20 +54,21 @@ impl BackupList {
                 Ok(None) => {}
                 Ok(Some(of_set)) => found.sets.push((directory.clone(), of_set)),
                 Err(error) => {
-                    found.unusable.push((directory.clone(), error.into()));
+                    found.add_unreadable(directory.clone(), error);
                     // The list of the set cannot be read, so any subdirectory may be one of its backups.
                     match found.subdirectories(directory) {
                         Ok(of_set) => members.extend(of_set),
-                        Err(error) => found.unusable.push((directory.clone(), error.into())),
+                        Err(error) => found.add_unreadable(directory.clone(), error),
                     }
                 }
             }
         }
-        for member in found.sets.iter().flat_map(|(_, members)| members) {
-            match is_directory(member) {
-                Ok(true) => members.push(member.clone()),
-                Ok(false) => found.unusable.push((member.clone(), BackupFault::NotInSet)),
-                Err(error) => found.unusable.push((member.clone(), error.into())),
+        let of_sets: Vec<PathBuf> = found.sets.iter().flat_map(|(_, members)| members).cloned().collect();
+        for member in of_sets {
+            match is_directory(&member) {
+                Ok(true) => members.push(member),
+                Ok(false) => found.unusable.push((member, BackupFault::NotInSet)),
+                Err(error) => found.add_unreadable(member, error),
             }
         }
         directories.extend(members);
@@ -78,7 +79,7 @@ impl BackupList {
                 Ok(BackupState::Complete(manifest)) => found.add(vfs, directory, *manifest),
                 Ok(BackupState::Partial) => found.unusable.push((directory, BackupFault::Interrupted)),
                 Ok(BackupState::NotABackup) => {}
-                Err(error) => found.unusable.push((directory, error.into())),
+                Err(error) => found.add_unreadable(directory, error),
             }
         }
         Ok(found)
@@ -91,12 +92,24 @@ impl BackupList {
         for entry in fs::read_dir(directory).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             match is_directory(&path) {
+                Ok(true) if is_closed_lost_and_found(&path) => {}
                 Ok(true) => found.push(path),
                 Ok(false) => {}
-                Err(error) => self.unusable.push((path, error.into())),
+                Err(error) => self.add_unreadable(path, error),
             }
         }
         Ok(found)
+    }
+
+    /// Adds a backup or set that cannot be read. Several files in its directory may be unreadable, but only the first
+    /// error is listed.
+    fn add_unreadable(&mut self, directory: PathBuf, error: BackupError) {
+        let is_same = |(path, fault): &(PathBuf, BackupFault)| {
+            *path == directory && matches!(fault, BackupFault::Unreadable(_))
+        };
+        if !self.unusable.iter().any(is_same) {
+            self.unusable.push((directory, error.into()));
+        }
     }
 
     /// Returns true if a backup, or the list of a set, could not be read. This list of backups may then be incomplete.
@@ -107,15 +120,17 @@ impl BackupList {
     /// Adds a complete backup, its last proof, and any known damage.
     fn add(&mut self, vfs: &dyn Vfs, directory: PathBuf, manifest: BackupManifest) {
         let proof = BackupProof::read(vfs, &directory, &manifest).unwrap_or_else(|error| {
-            self.unusable.push((directory.clone(), error.into()));
+            self.add_unreadable(directory.clone(), error);
             None
         });
         let failed = proof.as_ref().and_then(|proof| proof.problems.first());
-        let damage = match find_known_damage(vfs, &directory, &manifest) {
-            Ok(damage) => damage.or_else(|| Some(BackupFault::ProofFailed(failed?.clone()))),
-            Err(error) => Some(error.into()),
-        };
-        self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
+        match find_known_damage(vfs, &directory, &manifest) {
+            Ok(damage) => {
+                let damage = damage.or_else(|| Some(BackupFault::ProofFailed(failed?.clone())));
+                self.unusable.extend(damage.map(|damage| (directory.clone(), damage)));
+            }
+            Err(error) => self.add_unreadable(directory.clone(), error),
+        }
         self.proofs.extend(proof.map(|proof| (directory.clone(), proof)));
         self.complete.push(CompleteBackup { directory, manifest });
     }
@@ -139,7 +154,7 @@ impl BackupList {
         });
         // The unreadable backup may be the only one in the directory, or an additional one.
         if let Some(error) = unreadable.next().filter(|_| list.complete.len() < 2) {
-            return Err(error.clone());
+            return Err(BackupError::UnreadableInDirectory(Box::new(error.clone())));
         }
         let mut found: Vec<PathBuf> = list.complete.into_iter().map(|found| found.directory).collect();
         // A set counts with all its backups, even if only one of them exists.
@@ -258,6 +273,13 @@ fn is_directory(path: &Path) -> Result<bool> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
         Err(error) => Err(BackupError::io(path, &error)),
     }
+}
+
+/// Returns true for the directory that `mkfs` creates in the root of a volume, if only the superuser may read it. A
+/// backup volume has such a directory, which does not contain backups.
+fn is_closed_lost_and_found(path: &Path) -> bool {
+    let is_closed = || fs::read_dir(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    path.file_name().is_some_and(|name| name == "lost+found") && is_closed()
 }
 
 /// Returns the time at which the oldest of some backups began, in milliseconds since 1970 UTC. Together, they contain

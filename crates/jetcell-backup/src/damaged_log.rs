@@ -10,7 +10,11 @@ use ese_format::log::header::LogHeaderError;
 #[error(
     "{}: {error}; {}",
     .path.display(),
-    if *is_in_backup { "the copy in the backup is used" } else { "the log is not replayed" }
+    match (*is_in_backup, *is_partial) {
+        (true, true) => "the copy in the backup is used, but it may lack the last changes",
+        (true, false) => "the copy in the backup is used",
+        (false, _) => "the log is not replayed",
+    }
 )]
 pub struct DamagedLog {
     /// Path of the log.
@@ -21,4 +25,6 @@ pub struct DamagedLog {
     pub error: LogHeaderError,
     /// True if one of the backups contains the log.
     pub is_in_backup: bool,
+    /// True if the log was open when it was backed up, and no later log proves that its copy is complete.
+    pub is_partial: bool,
 }

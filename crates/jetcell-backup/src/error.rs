@@ -38,6 +38,10 @@ pub enum BackupError {
     /// The request was refused.
     #[error(transparent)]
     Refused(#[from] BackupRefusal),
+    /// A directory was specified in which a single backup was expected. A backup in it cannot be read because of this
+    /// error.
+    #[error(transparent)]
+    UnreadableInDirectory(Box<BackupError>),
     /// The caller cancelled the operation.
     #[error("stopped")]
     Stopped,
@@ -67,6 +71,7 @@ impl BackupError {
         match self {
             BackupError::Engine(error) => error.jet_error(),
             BackupError::Set(error) => Some(error.jet_error()),
+            BackupError::UnreadableInDirectory(error) => error.jet_error(),
             BackupError::Changed { .. } => Some((-1206, "JET_errDatabaseCorrupted")),
             BackupError::Name(_) | BackupError::Refused(_) | BackupError::Stopped => None,
         }
@@ -78,6 +83,10 @@ impl BackupError {
             BackupError::Engine(error) => return error.advice(),
             BackupError::Set(error) => error.advice(),
             BackupError::Refused(refusal) => return refusal.advice(),
+            BackupError::UnreadableInDirectory(error) => {
+                let more = "specify the backup itself";
+                return Some(error.advice().map_or(more.into(), |own| format!("{own}; {more}").into()));
+            }
             BackupError::Changed { damage: FileDamage::Content, .. } => Some("use another backup"),
             _ => None,
         }

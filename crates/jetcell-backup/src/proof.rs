@@ -119,6 +119,7 @@ fn is_about_backup(error: &BackupError) -> bool {
                 | Error::ReadOnly(_)
                 | Error::Cancelled
         ),
+        BackupError::UnreadableInDirectory(error) => is_about_backup(error),
         BackupError::Refused(_) | BackupError::Stopped => false,
     }
 }

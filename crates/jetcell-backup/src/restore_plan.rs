@@ -53,7 +53,7 @@ impl CollectedLogs {
         let Some(directory) = surviving else {
             return Ok(CollectedLogs { logs, gap: None, damaged: Vec::new() });
         };
-        let found = SurvivingLogs::find(vfs, chain, directory, &logs)?;
+        let mut found = SurvivingLogs::find(vfs, chain, directory, &logs)?;
         let gap = found.append_to(vfs, chain, &mut logs)?;
         Ok(CollectedLogs { logs, gap, damaged: found.damaged })
     }

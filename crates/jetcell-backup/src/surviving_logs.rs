@@ -86,8 +86,9 @@ impl SurvivingLogs {
     }
 
     /// Adds the logs that follow the logs from the backups. If logs are missing before the last one, returns the gap.
+    /// Marks a damaged log whose copy in the backup may be incomplete.
     pub fn append_to(
-        &self,
+        &mut self,
         vfs: &Arc<dyn Vfs>,
         chain: &BackupChain,
         logs: &mut Vec<PlannedLog>,
@@ -97,17 +98,20 @@ impl SurvivingLogs {
         // The last log may have been open when it was backed up, so a surviving log may contain more of its records.
         let open = chain.backups().last().is_some_and(|(_, manifest)| manifest.generations.last_is_open);
         if let Some(log) = logs.last_mut().filter(|_| open) {
-            match (self.readable.get(&last), self.readable.get(&expected)) {
-                (Some(path), _) => {
-                    log.path.clone_from(path);
-                    log.stored = None;
+            let next = self.readable.get(&expected);
+            if let Some(path) = self.readable.get(&last) {
+                log.path.clone_from(path);
+                log.stored = None;
+            } else if !next.map(|next| continues(vfs, next, log)).transpose()?.unwrap_or(false) {
+                let has_gap = next.is_some();
+                for damaged in self.damaged.iter_mut().filter(|log| log.generation == Some(last)) {
+                    damaged.is_partial = true;
                 }
-                (None, Some(next)) if !continues(vfs, next, log)? => {
+                if has_gap {
                     let at =
                         log.stored.as_ref().map_or(LogPosition::new(last.0, 0, 0), StoredLog::end_position);
                     return Ok(Some(LogGap { at, error: self.missing(last) }));
                 }
-                _ => {}
             }
         }
         for (generation, path) in self.readable.range(expected..) {
@@ -138,8 +142,8 @@ fn continues(vfs: &Arc<dyn Vfs>, next: &Path, log: &PlannedLog) -> Result<bool> 
         return Ok(false);
     };
     let checksum = jetcell_input::hex::hex64(header.previous_checksum);
-    // Logs in earlier formats have no checksum.
-    let same_content = header.previous_checksum == 0 || checksum == stored.checksum;
+    // Logs in earlier formats have the checksum 0, which does not prove that the copy is complete.
+    let same_content = checksum == stored.checksum;
     Ok(hex_time(header.previous_created) == stored.created && same_content)
 }
 
@@ -168,7 +172,7 @@ fn find_damage(
         _ => None,
     };
     let is_in_backup = in_backup.iter().any(|log| Some(log.generation) == generation);
-    Ok(Some(DamagedLog { path: path.to_path_buf(), generation, error, is_in_backup }))
+    Ok(Some(DamagedLog { path: path.to_path_buf(), generation, error, is_in_backup, is_partial: false }))
 }
 
 /// Returns the first segment of a file, which may be truncated, or `None` if the file no longer exists.

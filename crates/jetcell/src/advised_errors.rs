@@ -44,9 +44,9 @@ advised!(
     jetcell_backup::BackupError,
     jetcell_backup::RecoveryError,
     jetcell_copies::CopyError,
+    jetcell_workload::maintenance::DatabaseFailure,
     jetcell_workload::maintenance::MaintenanceError,
 );
-advised!(engine: jetcell_workload::maintenance::DatabaseFailure);
 advised!(
     jetcell_dump::DumpError,
     jetcell_export::ExportError,

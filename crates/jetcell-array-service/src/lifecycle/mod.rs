@@ -4,3 +4,4 @@ mod create;
 mod destroy;
 
 pub use self::create::{CreatedArray, NewArray};
+pub use self::destroy::DestroyedArray;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_format::LogPosition;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_backup::{
     BackupError, BackupManifest, BackupRefusal, BackupSetError, BackupType, ReplayEnd, RestoreOptions,
     RestoreResult, Result, restore, restore_window,
@@ -110,7 +111,8 @@ fn the_copy_of_the_backup_replaces_a_damaged_log() {
     flip(&site.disk, &first);
     let restored = site.restore("/restored", RestoreOptions::default()).unwrap();
     let [found] = &restored.damaged_logs[..] else { panic!("{:?}", restored.damaged_logs) };
-    assert_eq!((&found.path, found.is_in_backup), (&first, true));
+    assert_eq!((&found.path, found.is_in_backup, found.is_partial), (&first, true, false));
+    assert!(found.to_string().ends_with("the copy in the backup is used"), "{found}");
     assert_eq!(site.keys("/restored"), (0..300).collect());
 }
 
@@ -260,13 +262,39 @@ fn a_damaged_log_of_which_the_backup_has_only_a_part_is_named() {
         matches!(&error, BackupError::Set(BackupSetError::LogDamaged { path, .. }) if *path == part),
         "{error}"
     );
+    // A log in an earlier format has no checksum of the previous log, so it does not prove that the copy is complete.
+    let next = manifest.generations.last + 1;
+    let next = PathBuf::from(format!("/one/E00{next:08X}.log"));
+    let sound = disk.contents(&next).unwrap();
+    let header = LogHeader { previous_checksum: 0, ..LogHeader::decode(&sound[..SEGMENT_BYTES]).unwrap() };
+    disk.corrupt(&next, 0, &header.encode()).unwrap();
+    let reach = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
+    assert!(
+        matches!(&reach.problems[..], [BackupError::Set(BackupSetError::LogDamaged { path, .. })] if *path == part),
+        "{reach:?}"
+    );
+    disk.corrupt(&next, 0, &sound[..SEGMENT_BYTES]).unwrap();
     // The part that the backup has can be restored.
     let reach = restore_window(&files, &["/full".into()], Some(Path::new("/one"))).unwrap();
     assert_eq!((reach.problems.len(), reach.damaged_logs.len()), (1, 1), "{reach:?}");
     let until = Some(ReplayEnd::Position(reach.window.unwrap().latest));
     let result = restored("/part", until).unwrap();
     assert!(result.damaged_logs[0].is_in_backup && !result.ends_early, "{result:?}");
-    let site = TestInstance::open(&files, "/part", 0);
-    assert_eq!(site.keys(), (0..30).collect());
-    site.close();
+    let keys = |directory| {
+        let site = TestInstance::open(&files, directory, 0);
+        let keys = site.keys();
+        site.close();
+        keys
+    };
+    assert_eq!(keys("/part"), (0..30).collect());
+    // No gap shows that records are missing if no later log exists.
+    let mut later = files.list(Path::new("/one")).unwrap();
+    later.retain(|path| path.extension().is_some_and(|extension| extension == "log") && *path > part);
+    later.push(PathBuf::from("/one/E00.log"));
+    later.iter().filter(|path| disk.contents(path).is_some()).for_each(|path| disk.remove(path).unwrap());
+    let result = restored("/last", None).unwrap();
+    let [found] = &result.damaged_logs[..] else { panic!("{:?}", result.damaged_logs) };
+    assert_eq!((&found.path, found.is_in_backup, found.is_partial), (&part, true, true));
+    assert!(found.to_string().ends_with("it may lack the last changes"), "{found}");
+    assert_eq!(keys("/last"), (0..30).collect());
 }

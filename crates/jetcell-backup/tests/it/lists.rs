@@ -119,6 +119,33 @@ fn a_directory_that_cannot_be_examined_makes_the_list_incomplete() {
 }
 
 #[test]
+fn a_directory_with_several_unreadable_files_is_listed_once() {
+    let (dir, files) = set();
+    let backups = dir.path().join("backups");
+    let set = backups.join("set");
+    fs::write(set.join("streams.json"), "{").unwrap();
+    fs::write(set.join("manifest.json"), "{").unwrap();
+    let one = set.join("one");
+    for name in ["proved.json", "verified.json"] {
+        fs::remove_file(one.join(name)).unwrap_or_default();
+        fs::create_dir(one.join(name)).unwrap();
+    }
+    let list = BackupList::find(&*files, &backups).unwrap();
+    let paths: Vec<&Path> = list.unusable.iter().map(|(path, _)| path.as_path()).collect();
+    assert_eq!(paths, [&*set, &*one], "{:?}", list.unusable);
+}
+
+/// `lost+found` is skipped only if it is closed to the user, because anybody may name a backup like this.
+#[test]
+fn a_readable_directory_named_lost_and_found_is_examined() {
+    let (dir, files) = set();
+    let backups = dir.path().join("backups");
+    fs::rename(backups.join("set/one"), backups.join("lost+found")).unwrap();
+    fs::remove_dir_all(backups.join("set")).unwrap();
+    assert_eq!(names(&BackupList::find(&*files, &backups).unwrap()), ["lost+found"]);
+}
+
+#[test]
 fn a_single_backup_is_not_chosen_if_another_cannot_be_read() {
     let (dir, files) = set();
     let backups = dir.path().join("backups");
@@ -127,7 +154,10 @@ fn a_single_backup_is_not_chosen_if_another_cannot_be_read() {
     let manifest = set.join("two/manifest.json");
     fs::write(&manifest, "{}").unwrap();
     let error = BackupList::find_single(&*files, &set).unwrap_err();
-    assert!(matches!(error, BackupError::Changed { .. }), "{error}");
+    let BackupError::UnreadableInDirectory(cause) = &error else { panic!("{error}") };
+    assert!(matches!(**cause, BackupError::Changed { .. }), "{error}");
+    assert!(error.advice().unwrap().ends_with("specify the backup itself"), "{:?}", error.advice());
+    assert_eq!(error.jet_error(), cause.jet_error());
     fs::remove_dir_all(set.join("two")).unwrap();
     // An unreadable proof does not prevent a restore.
     fs::write(set.join("one/proved.json"), "{").unwrap();

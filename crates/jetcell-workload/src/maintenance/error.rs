@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ese_engine::Error;
 use jetcell_backup::RecoveryError;
@@ -53,6 +54,9 @@ pub enum DatabaseFailure {
     /// A background task failed with this message. Repeating the request resumes the work.
     #[error("{0}")]
     Background(String),
+    /// The database's instance could not be opened or shut down.
+    #[error(transparent)]
+    Instance(Arc<MaintenanceError>),
 }
 
 impl MaintenanceError {
@@ -83,11 +87,21 @@ impl MaintenanceError {
 }
 
 impl DatabaseFailure {
-    /// Returns the error of the engine.
-    pub fn engine_error(&self) -> Option<&Error> {
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one.
+    pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
-            DatabaseFailure::Unattached(error) | DatabaseFailure::Task(error) => Some(error),
+            DatabaseFailure::Unattached(error) | DatabaseFailure::Task(error) => error.jet_error(),
             DatabaseFailure::Background(_) => None,
+            DatabaseFailure::Instance(error) => error.jet_error(),
+        }
+    }
+
+    /// Returns what the user can do about the failure.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
+            DatabaseFailure::Unattached(error) | DatabaseFailure::Task(error) => error.advice(),
+            DatabaseFailure::Background(_) => None,
+            DatabaseFailure::Instance(error) => error.advice(),
         }
     }
 }

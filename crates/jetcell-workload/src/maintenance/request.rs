@@ -8,7 +8,7 @@ use ese_engine::{
 };
 use jetcell_copies::{CopyScanProgress, ScannedDatabase};
 
-use super::error::{DatabaseFailure, MaintenanceError};
+use super::error::DatabaseFailure;
 
 /// Tasks to run once on each database of a stopped instance or of a passive copy.
 #[derive(Clone)]
@@ -47,9 +47,8 @@ pub enum MaintenanceProgress<'p> {
 pub enum MaintenanceReport {
     /// Scan of the copy in this directory.
     Copy(PathBuf, CopyScanProgress),
-    /// Results for the databases of all instances, and the first error that occurred while opening or closing an
-    /// instance.
-    Instance(Vec<DatabaseMaintenanceResult>, Result<(), MaintenanceError>),
+    /// Results for the databases of all instances.
+    Instance(Vec<DatabaseMaintenanceResult>),
 }
 
 /// Maintenance result for one database. A field is `None` if the task was not requested, or if space could not be

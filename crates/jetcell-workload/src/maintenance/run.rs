@@ -12,7 +12,7 @@ use jetcell_copies::{CopyScanOptions, CopyState, scan_copy};
 use jetcell_host::Cancellation;
 use jetcell_vfs::{Vfs, files_at, parent_directory, with_path};
 
-use super::error::MaintenanceError;
+use super::error::{DatabaseFailure, MaintenanceError};
 use super::request::{DatabaseMaintenanceResult, MaintenanceProgress, MaintenanceReport, MaintenanceRequest};
 use super::tasks::{MaintenanceRun, MaintenanceSlots};
 use crate::event_file::{EVENT_FILE, EventFile};
@@ -67,7 +67,7 @@ impl MaintenanceRequest {
         let examine = |files: &Vec<PathBuf>| self.examine(vfs, files);
         let streams = streams.iter().map(examine).collect::<Result<Vec<MaintainedStream>>>()?;
         let is_single = streams.len() == 1;
-        let (mut results, mut first_error) = (Vec::new(), None);
+        let mut results = Vec::new();
         for stream in streams {
             let unopened = stream.unopened_results();
             // A stopped run does not open further instances. Its report is incomplete.
@@ -75,22 +75,21 @@ impl MaintenanceRequest {
                 results.extend(unopened);
                 continue;
             }
-            match self.maintain(vfs, stream, stop, progress) {
-                Ok((databases, closed)) => {
-                    results.extend(databases);
-                    first_error = first_error.or(closed.err().map(MaintenanceError::from));
-                }
-                Err(error) => {
-                    results.extend(unopened);
-                    first_error = first_error.or(Some(error));
+            let (mut databases, error) = match self.maintain(vfs, stream, stop, progress) {
+                Ok((databases, closed)) => (databases, closed.err().map(MaintenanceError::from)),
+                Err(error) if is_single => return Err(error),
+                Err(error) => (unopened, Some(error)),
+            };
+            if let Some(error) = error {
+                let failure = DatabaseFailure::Instance(Arc::new(error));
+                progress(MaintenanceProgress::Failed(&failure));
+                for database in databases.iter_mut().filter(|database| database.failure.is_none()) {
+                    database.failure = Some(failure.clone());
                 }
             }
+            results.extend(databases);
         }
-        match first_error {
-            Some(error) if is_single && results.iter().all(|result| result.is_unopened) => Err(error),
-            Some(error) => Ok(MaintenanceReport::Instance(results, Err(error))),
-            None => Ok(MaintenanceReport::Instance(results, Ok(()))),
-        }
+        Ok(MaintenanceReport::Instance(results))
     }
 
     /// Finds the databases of one stream. Changes nothing.

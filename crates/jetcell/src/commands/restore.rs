@@ -181,7 +181,9 @@ fn as_text(to: &Path, restored: &RestoreResult, seconds: f64) -> String {
 fn damaged_logs_json(logs: &[DamagedLog]) -> Vec<serde_json::Value> {
     let item = |log: &DamagedLog| {
         let why = log.error.to_string();
-        json!({ "path": json_path(&log.path), "why": why, "in_backup": log.is_in_backup })
+        json!({
+            "path": json_path(&log.path), "why": why, "in_backup": log.is_in_backup, "partial": log.is_partial,
+        })
     };
     logs.iter().map(item).collect()
 }

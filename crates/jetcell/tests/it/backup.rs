@@ -1,10 +1,13 @@
 //! Tests of `jetcell backup`, `restore` and `check` of backups, on a dirty database of Windows with its logs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use ese_format::header::DatabaseState;
 use serde_json::Value;
 use testkit::corpus::Corpus;
+use testkit::{TestRequirement, skip};
 
 use crate::cell::CellDirectory;
 use crate::copies::grow;
@@ -94,6 +97,51 @@ fn the_exit_code_reflects_the_last_good_backup_age() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 1 && report["in_time"] == false && report["kind"] == "full", "{text}");
     assert_eq!(run(&cell, &["backup", "--age", "dirty"]).0, 1);
+}
+
+/// The superuser can read every directory, so the program runs as another user in that case.
+#[test]
+fn a_closed_lost_and_found_is_not_a_backup() {
+    let Some(cell) = backed_up() else { return };
+    let rights = |name: &str, mode: u32| {
+        fs::set_permissions(cell.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    rights("", 0o755);
+    fs::create_dir(cell.path("volume")).unwrap();
+    fs::rename(cell.path("backup"), cell.path("volume/backup")).unwrap();
+    cell.make_dir("volume/lost+found");
+    let chmod = Command::new("chmod").args(["-R", "a+rX"]).arg(cell.path("volume")).status();
+    assert!(chmod.unwrap().success());
+    rights("volume/lost+found", 0);
+    cell.make_dir("volume/other");
+    let program = env!("CARGO_BIN_EXE_jetcell");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(program);
+        if rustix::process::geteuid().is_root() {
+            command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program]);
+        }
+        command.current_dir(cell.path("")).args(words).output()
+    };
+    if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
+        skip(TestRequirement::Root, format!("another user cannot run {program}, or setpriv is missing"));
+        return;
+    }
+    let text = |words: &[&str]| {
+        let output = run(words).unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    let (code, age) = text(&["backup", "--age", "volume"]);
+    assert!(code == 0 && !age.contains("lost+found"), "{age}");
+    let (code, list) = text(&["restore", "--list", "volume"]);
+    assert!(code == 0 && list.contains("latest position"), "{list}");
+    // Any other closed directory may be a backup.
+    rights("volume/other", 0);
+    let (code, age) = text(&["backup", "--age", "volume"]);
+    assert_eq!((code, age.matches("not usable").count()), (1, 1), "{age}");
+    let (code, list) = text(&["restore", "--list", "volume"]);
+    assert!(code == 2 && list.trim_end().ends_with("specify the backup itself"), "{list}");
 }
 
 /// Changes one byte of the database in the backup.

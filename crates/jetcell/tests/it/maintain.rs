@@ -207,6 +207,41 @@ fn a_pass_runs_only_within_the_maintenance_window() {
 }
 
 #[test]
+fn each_instance_that_cannot_be_opened_has_its_reason() {
+    for options in [&["--json"][..], &[]] {
+        let cell = CellDirectory::new();
+        ["app1", "app2", "app3"].iter().for_each(|name| grow(&cell.path(name), 0..20));
+        // The events of these instances cannot be written.
+        ["app1", "app3"].iter().for_each(|name| drop(cell.make_dir(&format!("{name}/events.jsonl"))));
+        let output =
+            cell.program(&[&["maintain", "app1", "app2", "app3"], options].concat()).output().unwrap();
+        let [text, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 2), "{errors}");
+        for name in ["app1", "app3"] {
+            assert!(errors.contains(&format!("{name}/events.jsonl: ")), "{errors}");
+        }
+        if options.is_empty() {
+            for name in ["app1", "app3"] {
+                let line = format!("{name}/data.edb: not opened: {name}/events.jsonl: ");
+                assert!(text.contains(&line), "{text}");
+            }
+            assert!(!text.contains("the same command maintains it"), "{text}");
+            continue;
+        }
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["complete"], false, "{report}");
+        for (index, name) in ["app1", "app2", "app3"].into_iter().enumerate() {
+            let database = &report["databases"][index];
+            // The path of an opened database is absolute.
+            let path = database["path"].as_str().unwrap();
+            assert!(path.ends_with(&format!("{name}/data.edb")), "{report}");
+            let failure = database["failure"].as_str().unwrap_or_default();
+            assert_eq!(failure.contains(&format!("{name}/events.jsonl")), name != "app2", "{report}");
+        }
+    }
+}
+
+#[test]
 fn a_stopped_run_lists_the_instances_that_it_did_not_open() {
     for options in [&["--json"][..], &[]] {
         let cell = CellDirectory::new();

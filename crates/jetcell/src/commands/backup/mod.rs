@@ -1,12 +1,12 @@
 //! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
 
 mod age;
+mod each_stream;
 mod prove;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ese_engine::RecoverySet;
@@ -24,6 +24,7 @@ use jetcell_vfs::{Vfs, files_at};
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
+use self::each_stream::{StreamResults, back_up_each};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, CommandResult};
 use crate::shared::files::{absolute, refuse_inside, vfs};
@@ -164,48 +165,37 @@ impl BackupArgs {
             None => plan_stream_backups(&vfs, &files, to)?,
         };
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
-        let (mut made, mut failures) = (Vec::new(), Vec::new());
-        for StreamBackup { files, directory } in &streams {
-            let began = Instant::now();
-            let back_up = || {
-                let options = BackupOptions {
-                    kind: self.kind(),
-                    parent: match &self.base {
-                        Some(base) => find_stream_backup(&vfs, base, files)?,
-                        None => BackupList::find_base(&vfs, self.kind(), files, &absolute(to)?)?,
-                    },
-                    remove_logs: self.remove_logs,
-                    source_is_copy: copy.is_some(),
-                    log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
-                    pace: pace.clone(),
-                    ..BackupOptions::default()
-                };
-                let existed = directory.exists();
-                let made = match &snapshot {
-                    Some(snapshot) => snapshot_stopped(&vfs, files, directory, snapshot, &options),
-                    None => back_up_stopped(&vfs, files, directory, &options),
-                };
-                made.map_err(|error| {
-                    if !existed && !matches!(error, BackupError::Stopped) {
-                        // The directory is removed only if it is empty.
-                        let _ = std::fs::remove_dir(directory);
-                    }
-                    match error {
-                        BackupError::Stopped => CommandError::new("stopped")
-                            .advise("the copied data is retained, and the same command continues the backup"),
-                        error => CommandError::from(error),
-                    }
-                })
+        let back_up = |StreamBackup { files, directory }: &StreamBackup| {
+            let options = BackupOptions {
+                kind: self.kind(),
+                parent: match &self.base {
+                    Some(base) => find_stream_backup(&vfs, base, files)?,
+                    None => BackupList::find_base(&vfs, self.kind(), files, &absolute(to)?)?,
+                },
+                remove_logs: self.remove_logs,
+                source_is_copy: copy.is_some(),
+                log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
+                pace: pace.clone(),
+                ..BackupOptions::default()
             };
-            match back_up() {
-                Ok(result) => made.push((directory.as_path(), result, began.elapsed().as_secs_f64())),
-                // Continue with the backups of the other streams.
-                Err(error) => failures.push((directory.as_path(), error)),
-            }
-            if pace.cancel.is_cancelled() {
-                break;
-            }
-        }
+            let existed = directory.exists();
+            let made = match &snapshot {
+                Some(snapshot) => snapshot_stopped(&vfs, files, directory, snapshot, &options),
+                None => back_up_stopped(&vfs, files, directory, &options),
+            };
+            made.map_err(|error| {
+                if !existed && !matches!(error, BackupError::Stopped) {
+                    // The directory is removed only if it is empty.
+                    let _ = std::fs::remove_dir(directory);
+                }
+                match error {
+                    BackupError::Stopped => CommandError::new("stopped")
+                        .advise("the copied data is retained, and the same command continues the backup"),
+                    error => CommandError::from(error),
+                }
+            })
+        };
+        let StreamResults { made, mut failures } = back_up_each(&streams, &pace.cancel, back_up);
         if made.is_empty() && !existed {
             discard_empty_set(&vfs, to);
         }

@@ -62,7 +62,7 @@ impl ProveArgs {
             match prove(&vfs, &chain, scratch, &pace) {
                 Ok(proof) => proved.push((backup, proof)),
                 Err(BackupError::Stopped) => {
-                    let stopped = CommandError::new("stopped").advise("nothing was recorded");
+                    let stopped = CommandError::new("stopped").advise("this proof was not recorded");
                     failures.push((backup, stopped));
                     break;
                 }

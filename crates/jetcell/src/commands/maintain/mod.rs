@@ -201,9 +201,10 @@ impl MaintainArgs {
                 let is_sound = scan.databases.iter().all(|database| database.bad == 0);
                 Ok(CommandOutcome::good_if(complete && is_sound))
             }
-            MaintenanceReport::Instance(results, closed) => {
-                let complete =
-                    closed.is_ok() && !stop.is_cancelled() && results.iter().all(|result| result.is_complete);
+            MaintenanceReport::Instance(results) => {
+                let is_complete =
+                    |result: &DatabaseMaintenanceResult| result.is_complete && result.failure.is_none();
+                let complete = !stop.is_cancelled() && results.iter().all(is_complete);
                 let databases = || results.iter().map(output::as_json).collect();
                 let text = || {
                     let mut text = StyledText::new();
@@ -211,7 +212,6 @@ impl MaintainArgs {
                     text
                 };
                 console::print_serialized(self.json, || result_json(&request, complete, databases()), text)?;
-                closed?;
                 if results.iter().any(|result| result.failure.is_some()) {
                     return Ok(CommandOutcome::CouldNotRun);
                 }

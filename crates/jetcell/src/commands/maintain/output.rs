@@ -87,7 +87,11 @@ fn layout_as_json(progress: &DefragProgress) -> Value {
 pub(super) fn as_text(result: &DatabaseMaintenanceResult) -> StyledText {
     let mut out = StyledText::new();
     if result.is_unopened {
-        out.add_line(&format!("{}: not opened; the same command maintains it", result.path.display()));
+        let path = result.path.display();
+        out.add_line(&match &result.failure {
+            Some(failure) => format!("{path}: not opened: {}", failure_error(failure).full_text()),
+            None => format!("{path}: not opened; the same command maintains it"),
+        });
     }
     let mut add = |title: &str, state: &str, counters: &[(u64, &str)], lines: Vec<String>| {
         out.add_line(&format!("{}: {title} {state}", result.path.display()));
@@ -164,7 +168,7 @@ pub(super) fn copy_as_text(directory: &Path, scan: &CopyScanProgress) -> StyledT
 pub(super) fn failure_error(failure: &DatabaseFailure) -> CommandError {
     let error = CommandError::from(failure.clone());
     match failure {
-        DatabaseFailure::Unattached(_) => error,
+        DatabaseFailure::Unattached(_) | DatabaseFailure::Instance(_) => error,
         _ => error.add_advice("the same command resumes the work on this database"),
     }
 }
