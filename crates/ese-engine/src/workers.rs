@@ -51,7 +51,7 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
     if beyond == 0 { due } else { due.saturating_add(DUE_RESOLUTION - Duration::from_nanos(beyond as u64)) }
 }
 
-/// Alarm time of a thread that has been woken but has not checked for work yet.
+/// Value of `alarm` while a thread has been woken but has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
 /// A step. It returns the pause before the next call, or `None` if it must not be called again.

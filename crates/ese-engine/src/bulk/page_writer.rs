@@ -15,7 +15,7 @@ use crate::pages::scrub;
 use crate::space::SpaceLock;
 use crate::{InternalError, Result};
 
-/// Number of transfers in flight. This is enough to keep a device busy.
+/// Maximum number of concurrent transfers. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
 /// Number of full transfers that may wait for a log sync. Each extent of a small tree has only a few transfers, so
 /// one sync can cover several extents.

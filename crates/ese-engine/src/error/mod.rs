@@ -72,7 +72,7 @@ pub enum Error {
     /// `JET_errVersionStoreOutOfMemory`.
     #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
     VersionStoreFull {
-        /// Configured limit.
+        /// Configured limit of the version store.
         limit_bytes: usize,
     },
     /// The volume is full, and the operation was not performed. Rollback and shutdown still work. Free some space,
@@ -175,7 +175,7 @@ pub enum Error {
         /// Whether the record refers to the pages of a bulk load, which are not in the log.
         bulk_load: bool,
     },
-    /// A database is not in the state that the log continues from. The database was not changed.
+    /// A database is not in the state from which the log continues. The database was not changed.
     #[error("{path}: {fault}")]
     Attachment {
         /// Database file.
@@ -190,7 +190,7 @@ pub enum Error {
     /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(#[source] InstanceFailure),
-    /// A read failed, or a write failed on which nothing depended yet.
+    /// A read failed, or a write failed before anything depended on its data.
     #[error("{path}: {source}")]
     Io {
         /// File that was read or written.

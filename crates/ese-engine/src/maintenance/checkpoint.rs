@@ -67,8 +67,9 @@ impl Checkpointer {
     /// Advances the checkpoint to the latest position that the durable state allows.
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // The order of these reads matters. A change logged after the first line starts after `position`. A change
-        // logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages limit `position`.
+        // The order of these reads matters. A change that is logged after this call to `durable` starts after
+        // `position`. A change logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages
+        // limit `position`.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);

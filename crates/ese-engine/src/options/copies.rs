@@ -6,8 +6,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// Maximum number of generations that a copy may lag. If it lags more, logs that it still needs are removed (see
-    /// [`CopyRegistration`](crate::CopyRegistration)).
+    /// Maximum number of generations by which a copy may lag. If it falls further back, logs that it still needs are
+    /// removed (see [`CopyRegistration`](crate::CopyRegistration)).
     pub lag_limit: u32,
     /// Maximum time that a session waits for a copy to repair a damaged page, measured from the detection of the
     /// damage.

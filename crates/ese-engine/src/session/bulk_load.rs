@@ -138,7 +138,7 @@ pub struct BulkLoad<'s> {
 struct OutOfOrderRows {
     rows: Vec<Vec<(ColumnId, Value)>>,
     bytes: usize,
-    /// Maximum number of bytes of buffered rows.
+    /// Maximum total size of the buffered rows in bytes.
     most: usize,
 }
 

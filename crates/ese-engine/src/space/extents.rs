@@ -25,7 +25,7 @@ pub(crate) struct ExtentLocation {
     pub extent: Extent,
 }
 
-/// Returns the pages from the root to the leaf for the extent key.
+/// Returns the pages on the path from the root to the leaf that covers an extent's key.
 fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult<Vec<PageNumber>> {
     let mut path = vec![tree.root];
     loop {

@@ -22,8 +22,8 @@ const EXTENTS_PER_GROUP: usize = 64;
 const READ_BYTES: usize = 1 << 20;
 
 impl SpaceLock<'_> {
-    /// Returns all pages of a tree to its parent. No session may use the tree any more. The groups belong to the
-    /// session `procid`.
+    /// Returns all pages of a tree to its parent. No session may use the tree any more. The call's atomic groups are
+    /// logged for session `procid`.
     ///
     /// The last group removes the space header from the root. This tells redo that the tree has been removed. After a
     /// crash between two groups, the call is repeated and returns the remaining pages.

@@ -89,7 +89,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         Ok(true)
     }
 
-    /// Prevents further steps until the result is dropped. Waits for the current step.
+    /// Prevents further steps until the returned guard is dropped. Waits for the current step to finish.
     pub fn paused(&self) -> impl Sized + '_ {
         self.running.lock()
     }
@@ -226,7 +226,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         if !task.clean_pages.wait(mostly_dirty) {
             return None;
         }
-        // The cache reports a failed write to all its users.
+        // The result is ignored because the cache reports a failed write to all its users.
         let _ = file.cache.write_below(file.file_id, file.log.tail(), CLEANED_PAGES);
         Some(poll)
     }

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn tasks_and_databases_divide_a_window_down_to_a_minimum() {
         let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
-        // The second of two databases, for the task that uses the second half of the window.
+        // The part for the second of two databases, in the second of two tasks.
         let share = window.share((1, 2), (1, 2)).unwrap();
         assert_eq!((share.start_ms, share.length_ms), (25 * HOUR_MS, HOUR_MS));
         assert_eq!(window.share((0, 1), (0, 1)).unwrap(), window);
