@@ -279,8 +279,8 @@ impl PageCache {
     fn take_completion(&mut self, database: &ReadableDatabase) {
         match self.completions.recv() {
             Ok(completion) => self.accept(database, completion),
-            // This cannot happen while `self` holds a sender. If it does, the pages are read again, rather than
-            // waiting forever.
+            // This cannot happen while `self` holds a sender. If it happens anyway, the pages are read again, because
+            // waiting could take forever.
             Err(_) => self.in_flight.clear(),
         }
     }

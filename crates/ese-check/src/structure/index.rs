@@ -20,7 +20,7 @@ use crate::structure::tree_shape::TreeShape;
 /// Number of bytes to ignore at the end of a truncated key, because they depend on details of the truncation.
 const UNCERTAIN_TAIL_LEN: usize = 10;
 
-/// A number of entries and the sum of their hashes.
+/// Count of index entries, and the sum of their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct EntryChecksum {
     count: u64,
