@@ -22,7 +22,7 @@ use jetcell_vfs::{Clock, abort_on_panic};
 use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
-/// Kind of step, which determines the events it may wait for.
+/// Kind of a step. The kind determines which events the step may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
     /// A step of the log, which waits only for its own transfers.

@@ -64,7 +64,7 @@ impl CheckedColumns {
         self.live.get(found)
     }
 
-    /// Returns the same columns as seen by derived tables.
+    /// Returns these columns with the ids under which derived tables inherit them.
     fn inherited(&self) -> CheckedColumns {
         let inherit = |column: &Column| Column { id: column.id.inherited(), ..column.clone() };
         CheckedColumns {

@@ -75,7 +75,7 @@ impl<'t> IndexCheck<'t> {
         IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
     }
 
-    /// Adds the counts from another thread.
+    /// Adds the counts and sums from a check on another thread.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
         self.unmatched_entries += other.unmatched_entries;

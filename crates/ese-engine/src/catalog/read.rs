@@ -84,7 +84,7 @@ impl SystemTables {
             }
             found = cursor.next(view)?;
         }
-        // The primary index of a table is the table's own tree.
+        // A primary index shares the tree of its table, so that tree is listed twice.
         trees.sort_unstable_by_key(|tree| tree.id);
         trees.dedup_by_key(|tree| tree.id);
         Ok(trees)

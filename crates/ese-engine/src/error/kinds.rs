@@ -11,7 +11,7 @@ use ese_format::{LogPosition, PageNumber};
 use super::corruption::LogDamage;
 use crate::page_misfit::PageMisfit;
 
-/// Kind of bug in the engine.
+/// Kind of an internal error, which is always a bug in the engine.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]

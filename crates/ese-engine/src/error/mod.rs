@@ -51,7 +51,7 @@ pub enum Error {
     /// The file cannot be used as a database. The file was not changed.
     #[error("{path}: {error}")]
     File {
-        /// The file.
+        /// Path of the unusable file.
         path: PathBuf,
         /// Reason why it cannot be used.
         #[source]
@@ -154,7 +154,7 @@ pub enum Error {
         path: PathBuf,
         /// Position in the log.
         position: LogPosition,
-        /// Kind of the error.
+        /// Reason why the log cannot be replayed.
         fault: LogErrorKind,
     },
     /// A page's database time does not match the log record to be replayed. Redo stopped at this page, in the
@@ -180,7 +180,7 @@ pub enum Error {
     Attachment {
         /// Database file.
         path: PathBuf,
-        /// Kind of the error.
+        /// Reason why the database cannot be attached.
         fault: AttachmentErrorKind,
     },
     /// A backup cannot be started or continued. The databases were not changed.

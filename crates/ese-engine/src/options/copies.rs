@@ -12,7 +12,7 @@ pub struct CopyOptions {
     /// Maximum time that a session waits for a copy to repair a damaged page, measured from the detection of the
     /// damage.
     ///
-    /// After this time, the session gets the page's error (-1018). Until the page is repaired, other sessions get the
+    /// After this time, the session gets the read error (-1018). Until the page is repaired, other sessions get the
     /// error immediately. Sessions do not wait without [threads](crate::BackgroundThreads), or if no copy has made
     /// contact within the last half minute. If this is zero, sessions never wait. This is how ESE behaves: it repairs a
     /// page while sessions that read it get errors.

@@ -132,7 +132,7 @@ fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {
     operations
 }
 
-/// Returns the operation to apply to a node.
+/// Returns the operation byte that the log record stores for a node.
 fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     let flags = page.flags();
     let deleted = page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED));

@@ -155,7 +155,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         Ok(Some(pause))
     }
 
-    /// Performs one step, and begins or ends the pass. Returns the number of bytes read.
+    /// Performs one step, and begins or ends the pass if necessary. Returns the number of bytes read.
     fn run_step(&self, task: &mut RunningTask<P>) -> Result<usize> {
         if !task.pass.is_in_pass() {
             task.pass.begin()?;
@@ -241,7 +241,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         self.report(task, TaskEvent::Resumed);
     }
 
-    /// Ends work in a window.
+    /// Ends work in a window. Interrupts the pass if one is in progress.
     fn suspend(&self, task: &mut RunningTask<P>) {
         // A task that waits for its first step may also hold the turn.
         self.release_turn(task);
@@ -294,7 +294,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         }
     }
 
-    /// Distinguishes instances with separate caches.
+    /// Returns a number that distinguishes instances with separate caches.
     fn cache_id(&self) -> usize {
         Arc::as_ptr(&self.host.file.cache) as usize
     }

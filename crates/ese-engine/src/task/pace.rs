@@ -27,7 +27,7 @@ pub struct MaintenanceThrottle {
 }
 
 impl MaintenanceThrottle {
-    /// Creates a throttle that only pauses after each step.
+    /// Creates a throttle whose only limit is a pause after each step.
     pub fn pausing(pause: Duration) -> MaintenanceThrottle {
         MaintenanceThrottle { pause, ..MaintenanceThrottle::default() }
     }

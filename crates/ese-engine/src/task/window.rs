@@ -190,7 +190,7 @@ mod tests {
         let window: MaintenanceWindow = "mon-wed 01:00 4h".parse().unwrap();
         let hours_at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
         assert_eq!([hours_at(0), hours_at(1), hours_at(4), hours_at(5)], [1.0, 0.0, 0.0, 20.0]);
-        // From Wednesday until the next Monday.
+        // The wait lasts from Wednesday until the next Monday.
         assert_eq!(hours_at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
         assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
         // In a time zone two hours ahead of UTC, the window begins two hours earlier.

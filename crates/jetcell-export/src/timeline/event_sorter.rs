@@ -20,7 +20,7 @@ use crate::additional_rows::{CarveConfidence, CarvedOrigin};
 
 /// Maximum number of runs. If there are more, they are merged into one.
 const MAX_RUNS: usize = 64;
-/// Confidences in the order of their numbers in a run, which begin with 1.
+/// Carving confidences, in the order of the numbers that represent them in a run. The first number is 1.
 const CONFIDENCES: [CarveConfidence; 3] =
     [CarveConfidence::Low, CarveConfidence::Medium, CarveConfidence::High];
 /// Maximum length of a text in a run. Longer texts are not written.
