@@ -113,7 +113,7 @@ struct Task {
     removed: bool,
 }
 
-/// Number of steps that are running.
+/// Numbers of running steps, in total and of kind [`StepKind::Pages`].
 #[derive(Clone, Copy, Default)]
 struct RunningSteps {
     steps: usize,

@@ -13,7 +13,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use crate::pages::database::ReadableDatabase;
 use crate::pages::page_status::PageStatus;
 
-/// Maximum number of bytes of pages to read at once from each file.
+/// Maximum number of bytes to read at once from each file.
 const CHUNK_LEN: u32 = 256 * 1024;
 
 /// Counts of equal and different pages in two files.

@@ -22,7 +22,7 @@ use crate::pages::verified_pages::VerifiedPages;
 const CACHE_PAGES: usize = 512;
 /// Maximum number of pages to read ahead.
 const MAX_PREFETCH_PAGES: usize = 256;
-/// Maximum number of bytes of adjacent pages to read in one transfer.
+/// Maximum total size in bytes of adjacent pages that are read in one transfer.
 const MAX_RUN_LEN: u32 = 256 * 1024;
 
 /// A page whose checksum was verified.

@@ -46,7 +46,7 @@ pub(crate) struct CheckedTable {
     /// Secondary indexes.
     pub(crate) indexes: Vec<CheckedIndex>,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
-    /// Number of bytes of a long value stored per node, if the catalog specifies it for this table.
+    /// Number of bytes that each node of a long value stores, if the catalog specifies it for this table.
     pub(crate) chunk_len: Option<u32>,
 }
 

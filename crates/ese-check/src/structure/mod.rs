@@ -96,7 +96,7 @@ struct StructureCheck<'a, 'd> {
 
 /// Result of walking all trees.
 pub(crate) struct CheckedStructure {
-    /// Counts of what the trees contain.
+    /// Counts of the trees' contents.
     pub(crate) summary: StructureSummary,
     map: PageMap,
     trees: Vec<CheckedTree>,

@@ -43,7 +43,7 @@ const MAX_BLOCK_BYTES: usize = 88 << 20;
 struct PageMapBlock {
     /// States, each with its number of pages. An entry with no pages can be reused for another state.
     states: Vec<(PageAllocation, u32)>,
-    /// Index of the state of each page, with `bits` bits per page.
+    /// Index into `states` for each page, stored in `bits` bits.
     indexes: Vec<u64>,
     bits: u32,
 }

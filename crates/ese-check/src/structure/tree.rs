@@ -86,7 +86,7 @@ pub(crate) struct LeafReference {
 
 /// A queue of leaves to be checked by threads other than the one that walks the tree.
 pub(crate) trait LeafQueue<V> {
-    /// Adds the next page.
+    /// Adds the next page to the queue.
     fn add(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>, entry: LeafReference);
     /// Waits until the state includes all added pages.
     fn drain(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>);

@@ -54,7 +54,7 @@ pub(super) struct PageWriter {
     /// Full transfers whose extents' log records may not be durable yet.
     waiting: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
-    /// Number of pages allocated.
+    /// Number of pages allocated so far.
     pub pages: u64,
     first: Option<WrittenPage>,
 }
@@ -97,7 +97,7 @@ impl PageWriter {
         self.tree.file.page_size
     }
 
-    /// Takes the first page that was completed.
+    /// Removes and returns the first page that was completed.
     pub fn take_first(&mut self) -> Option<WrittenPage> {
         self.first.take()
     }

@@ -116,7 +116,7 @@ pub enum Error {
         record: &'static str,
         /// Position of the record.
         position: LogPosition,
-        /// Difference from the form that this version writes.
+        /// Difference between the record and the form that this version writes.
         difference: MacroError,
     },
     /// Logs that recovery requires are missing.

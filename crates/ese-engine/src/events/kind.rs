@@ -76,7 +76,7 @@ pub enum EventKind {
     },
     /// 225: no logs were removed, because all of them are needed.
     NoLogsTruncated,
-    /// 300: recovery has started because the log has changes that databases may lack.
+    /// 300: recovery has started, because the log contains changes that may be missing from databases.
     RecoveryStarted {
         /// Generation that contains the first change.
         first: Generation,

@@ -16,7 +16,8 @@ use crate::{InternalError, Result};
 /// the checkpoint must advance by at least an eighth of the depth.
 const MIN_ADVANCE_DIVISOR: u64 = 8;
 
-/// Returns the distance in bytes between the checkpoint and the durable log at which the checkpoint is advanced.
+/// Returns the distance in bytes from the checkpoint to the durable end of the log at which the checkpoint must
+/// advance.
 fn deepest(depth: u64) -> u64 {
     depth.saturating_add(depth / MIN_ADVANCE_DIVISOR)
 }

@@ -45,7 +45,7 @@ use crate::{Error, Result};
 const REQUEST_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Time after a request during which answers are polled for at short intervals. Later polls use long intervals.
 const FAST_POLL_PERIOD: Duration = Duration::from_secs(3);
-/// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
+/// Intervals between polls for messages from copies: short while an answer may arrive soon, and long otherwise.
 const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SLOW_POLL_INTERVAL: Duration = Duration::from_secs(1);
 

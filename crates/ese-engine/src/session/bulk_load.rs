@@ -56,7 +56,7 @@ impl Default for BulkLoadOptions {
 /// Progress of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkLoadProgress {
-    /// Number of rows added.
+    /// Number of rows added so far.
     pub rows: u64,
     /// Number of added rows that were out of order. They are inserted individually at the end.
     pub out_of_order: u64,

@@ -237,7 +237,7 @@ fn make_room(
     Ok(insert.is_some())
 }
 
-/// Returns the shape of the space tree of `owner` that is rooted at `root`.
+/// Returns the identity of the space tree that belongs to `owner` and is rooted at `root`.
 pub(crate) fn space_tree_identity(owner: &TreeIdentity, root: PageNumber) -> TreeIdentity {
     TreeIdentity { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
 }

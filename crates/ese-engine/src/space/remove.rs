@@ -1,4 +1,4 @@
-//! Release of all pages of a tree.
+//! Releases all pages of a tree.
 //!
 //! A crash during a bulk load can leave torn pages that were neither logged nor protected. They must not remain in
 //! the database, even if they are unused, because scans, checks and backups verify every page.
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// Maximum number of extents per group. A group must fit into the log buffer, and a large tree has thousands of
 /// extents.
 const EXTENTS_PER_GROUP: usize = 64;
-/// Number of bytes per read.
+/// Size in bytes of one read during the search for torn pages.
 const READ_BYTES: usize = 1 << 20;
 
 impl SpaceLock<'_> {

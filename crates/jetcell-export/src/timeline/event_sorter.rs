@@ -51,7 +51,7 @@ type VisitEvent<'v> = &'v mut dyn FnMut(TimelineEvent) -> io::Result<()>;
 /// Collects events in any order and returns them sorted. Events with the same time keep their order.
 pub(super) struct EventSorter {
     events: Vec<TimelineEvent>,
-    /// Number of bytes of the events in memory.
+    /// Total size in bytes of the events in memory.
     bytes: usize,
     /// Value of `bytes` above which the events are written to a run.
     memory: usize,

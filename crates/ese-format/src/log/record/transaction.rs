@@ -1,4 +1,4 @@
-//! Records of transactions and macros.
+//! Log records for transactions and macros.
 
 use super::node::fixed;
 use crate::declare::layout;
