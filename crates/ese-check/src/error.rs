@@ -28,7 +28,7 @@ pub enum CheckError {
         /// Error in the first copy.
         error: HeaderError,
     },
-    /// The file has a different format.
+    /// The file is not a database, but has a different format.
     #[error("{path}: the file is not an ESE database{}", .content.correction(EseFileKind::Database))]
     OtherFormat {
         /// Path of the file.

@@ -86,7 +86,7 @@ impl Database {
         self.layout.stop();
     }
 
-    /// Returns the defragmentation of the given kind.
+    /// Returns the task that performs defragmentation of the given kind.
     pub(crate) fn defragmentation(&self, kind: DefragKind) -> &MaintenanceTask<DefragPass> {
         match kind {
             DefragKind::Compaction => &self.compaction,

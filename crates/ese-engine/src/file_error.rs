@@ -48,7 +48,7 @@ pub enum FileError {
     /// The database is dirty and needs a different log.
     #[error("the database was last used with a different log and was not shut down cleanly")]
     OtherLog,
-    /// The logs that the dirty database needs name it at another path.
+    /// The logs that the dirty database needs record a different path for it.
     #[error("the database is dirty, but the logs that it needs contain a different path")]
     OtherPath,
     /// The log directory contains this copy of the database.
@@ -59,7 +59,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Returns what the user can do about the error of the file `path`.
+    /// Returns what the user can do about this error in the file `path`.
     pub fn advice(&self, path: &Path) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             FileError::NoHeader => "delete the file if it was never used, or restore it from a backup",

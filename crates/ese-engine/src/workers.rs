@@ -22,7 +22,7 @@ use jetcell_vfs::{Clock, abort_on_panic};
 use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
-/// Kind of step, which determines the events it may wait for.
+/// Kind of a step. The kind determines which events the step may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
     /// A step of the log, which waits only for its own transfers.
@@ -51,7 +51,7 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
     if beyond == 0 { due } else { due.saturating_add(DUE_RESOLUTION - Duration::from_nanos(beyond as u64)) }
 }
 
-/// Alarm time of a thread that has been woken but has not checked for work yet.
+/// Value of `alarm` while a thread has been woken but has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
 /// A step. It returns the pause before the next call, or `None` if it must not be called again.
@@ -113,7 +113,7 @@ struct Task {
     removed: bool,
 }
 
-/// Number of steps that are running.
+/// Numbers of running steps, in total and of kind [`StepKind::Pages`].
 #[derive(Clone, Copy, Default)]
 struct RunningSteps {
     steps: usize,

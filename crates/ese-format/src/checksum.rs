@@ -185,7 +185,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
 /// Prepares a page for writing by setting the format flag, the page number (on large pages), and the checksums.
 ///
 /// # Panics
-/// If `page` is not `size` bytes long.
+/// Panics if `page` is not `size` bytes long.
 pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
     assert_eq!(page.len(), size.bytes(), "page length");
     if let Some(byte) = page.get_mut(FORMAT_FLAG.0) {

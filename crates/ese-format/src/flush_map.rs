@@ -70,7 +70,7 @@ layout! {
 const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as BinaryLayout>::FIXED == 671);
 
 layout! {
-    /// Header of a page of a flush map, from byte 8.
+    /// Fields of a map page's header in file order, from byte 8.
     #[doc(alias = "FlushMapDataPageHdr")]
     #[derive(Copy)]
     pub struct MapPageHeader {

@@ -82,8 +82,7 @@ layout! {
 }
 
 layout! {
-    /// Count of how often an event has occurred, as stored in a database header. ESE: `ulEcFix...`,
-    /// `logtimeEcFix...`.
+    /// Counter of one kind of event, as stored in a database header. ESE: `ulEcFix...`, `logtimeEcFix...`.
     ///
     /// ```text
     /// 0 count   4 last time   12 count before the last reset of the counters
@@ -181,11 +180,11 @@ layout! {
         incremental_backup_type: u32,
         /// Number of repairs before the last counter reset.
         old_repair_count: u32,
-        /// Single-bit errors that were corrected.
+        /// Counter of corrected single-bit errors.
         bits_fixed: FaultCounter,
-        /// Errors that could not be corrected.
+        /// Counter of errors that could not be corrected.
         bits_not_fixed: FaultCounter,
-        /// Pages with bad checksums.
+        /// Counter of pages with bad checksums.
         bad_checksums: FaultCounter,
         /// Newest generation that may contain durable commits; 0 if the database is clean. ESE: `lGenMaxCommitted`.
         gen_max_committed: Generation,
@@ -197,9 +196,9 @@ layout! {
         copy_backup_type: u32,
         /// Kind of the last differential backup.
         differential_backup_type: u32,
-        /// Incremental reseeds.
+        /// Counter of incremental reseeds.
         reseeds: FaultCounter,
-        /// Pages that were patched from another copy.
+        /// Counter of pages that were patched from another copy.
         patches: FaultCounter,
         /// Version of the Unicode sort tables. All ones means that `MSysLocales` stores the version.
         sort_version: u64,

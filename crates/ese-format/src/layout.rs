@@ -82,7 +82,7 @@ pub(crate) trait LengthField: BinaryLayout {
     /// Appends a payload length.
     ///
     /// # Panics
-    /// If the length does not fit the field. Record payloads and paths are never that long.
+    /// Panics if the length does not fit the field. Record payloads and paths are never that long.
     fn put_len(len: usize, out: &mut Vec<u8>);
     fn take_len(input: &mut Input<'_>) -> Result<usize, LayoutError>;
 }

@@ -180,7 +180,7 @@ pub const fn chunk_size(size: PageSize) -> usize {
 /// Returns the uncompressed bytes of a stored chunk, whose length must be `expected`.
 ///
 /// # Errors
-/// If the chunk cannot be decompressed or has a different length.
+/// Returns an error if the chunk cannot be decompressed or has a different length.
 pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'_, [u8]>, CompressionError> {
     if stored.len() == expected {
         return Ok(stored.into());

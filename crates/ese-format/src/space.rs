@@ -25,7 +25,7 @@ use crate::page::SPLIT_RESERVE_LEN;
 pub struct SpaceError {
     /// Name of the structure that was expected.
     pub what: &'static str,
-    /// Number of bytes found.
+    /// Actual number of bytes.
     pub len: usize,
 }
 

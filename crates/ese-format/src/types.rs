@@ -186,9 +186,9 @@ pub struct LogPosition {
 impl LogPosition {
     /// Offset of the first record in a segment.
     pub(crate) const FIRST_RECORD: u16 = 40;
-    /// Position before every record.
+    /// Position that precedes every record.
     pub const MIN: LogPosition = LogPosition { generation: Generation(0), segment: 0, offset: 0 };
-    /// Position after every record.
+    /// Position that follows every record.
     pub const MAX: LogPosition =
         LogPosition { generation: Generation(u32::MAX), segment: u16::MAX, offset: u16::MAX };
 

@@ -34,7 +34,7 @@ pub(crate) enum PageState {
     Zero,
     /// The checksum does not match.
     Bad,
-    /// The page was written with a different page number, which is the value.
+    /// The page was written with a different page number. The value is that number.
     WrongPage(u32),
     /// The page is beyond the end of the file.
     BeyondFile,

@@ -20,7 +20,7 @@ const PER_LINE: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "map-page")]
 pub struct FlushMapPage {
-    /// Number of the page.
+    /// Number of the map page.
     pub number: u32,
     /// Whether the checksum matches, possibly after correcting one bit.
     pub checksum_good: bool,

@@ -218,7 +218,7 @@ pub(crate) fn nodes(image: &LoadedPage) -> Vec<NodeDump> {
             let mut text = format!("key {} data {}", short_key(&key), short_hex(node.data));
             if let Some(values) = &meaning {
                 text.push_str("  ");
-                // Writing to a string cannot fail.
+                // The result can be ignored, because writing to a string cannot fail.
                 let _ = values.write_line(&mut text);
             }
             NodeDump {

@@ -20,7 +20,7 @@ use crate::{DumpSource, DumpedValue, NamedValues, Result, UnusableReason};
 pub struct SchemaOptions {
     /// Names of the tables to dump. If empty, all tables are dumped.
     pub tables: Vec<String>,
-    /// Whether to dump the rows of the catalog instead of tables.
+    /// Whether to dump catalog rows instead of table definitions.
     pub rows: bool,
 }
 

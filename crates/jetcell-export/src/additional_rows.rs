@@ -45,7 +45,7 @@ impl fmt::Display for CarveConfidence {
     }
 }
 
-/// Origin of a carved row, other than its page, which every exported row contains.
+/// Origin of a carved row, in addition to its page, which is known for every exported row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CarvedOrigin {
     /// Offset of the first recognized byte on the page. This is the start of the node, or of the row if its key is

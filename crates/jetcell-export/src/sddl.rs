@@ -13,9 +13,9 @@ use crate::value::write_guid;
 const SELF_RELATIVE: u16 = 0x8000;
 /// Prefix with which Active Directory stored some descriptors: a mask of the descriptor's parts.
 const ALL_PARTS: [u8; 4] = [0x0f, 0, 0, 0];
-/// Control flags of the discretionary list: present, and the flags that SDDL names.
+/// Control flags for the discretionary access control list: the flag for its presence, and the flags that SDDL names.
 const DISCRETIONARY: (u16, [(u16, &str); 3]) = (0x4, [(0x1000, "P"), (0x100, "AR"), (0x400, "AI")]);
-/// Control flags of the system list.
+/// Control flags for the system access control list, in the same order.
 const SYSTEM: (u16, [(u16, &str); 3]) = (0x10, [(0x2000, "P"), (0x200, "AR"), (0x800, "AI")]);
 
 const ENTRY_TYPES: [(u8, &str); 15] = [
@@ -184,7 +184,7 @@ fn write_entry(kind: u8, flags: u8, body: &[u8], to: &mut Vec<u8>) -> Option<()>
             if u32::from_le_bytes(*present) & bit != 0 {
                 let (bytes, after) = rest.split_first_chunk::<16>()?;
                 rest = after;
-                // Writing to memory cannot fail.
+                // The result can be ignored, because writing to memory cannot fail.
                 let _ = write_guid(bytes, guid);
             }
         }
@@ -215,7 +215,7 @@ fn write_entry(kind: u8, flags: u8, body: &[u8], to: &mut Vec<u8>) -> Option<()>
 fn bit_names(bits: u32, names: &[(u32, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
     if bits & !names.iter().fold(0u32, |known, (bit, _)| known | bit) != 0 {
-        // Writing to memory cannot fail.
+        // The result can be ignored, because writing to memory cannot fail.
         let _ = write!(text, "{bits:#x}");
         return text;
     }
@@ -257,7 +257,7 @@ mod tests {
         format_descriptor(&bytes(hex))
     }
 
-    /// Descriptor of the local system, with five entries in its list and two in its system list.
+    /// Descriptor of the local system, with five entries in its discretionary list and two in its system list.
     const RICH: &str = "01001494 14000000 20000000 f0000000 30000000
         010100000000000512000000 01020000000000052000000020020000
         0400c00005000000
@@ -309,7 +309,7 @@ mod tests {
             damaged[at] = value;
             assert_eq!(format_descriptor(&damaged), None, "byte {at}");
         }
-        // Every other change of a byte yields another text or none, without a panic.
+        // Every other change of a byte yields a different text or no text, without a panic.
         for at in 0..whole.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut damaged = whole.clone();

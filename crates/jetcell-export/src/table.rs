@@ -41,7 +41,7 @@ pub struct ColumnFormat {
 /// with their type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColumnMeaning {
-    /// The meaning of the type in the catalog.
+    /// The bytes have the meaning of the column's type in the catalog.
     #[default]
     Stored,
     /// Binary column: an Active Directory security identifier, whose last part is big-endian.

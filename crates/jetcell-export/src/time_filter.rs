@@ -22,7 +22,7 @@ impl TimeFilter {
         (!columns.is_empty()).then_some(TimeFilter { columns, range })
     }
 
-    /// Returns true if the row is exported.
+    /// Returns true if the row meets the condition.
     pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
         self.columns.iter().any(|column| match record.get(&column.column) {
             Ok(ColumnValue::Null) => false,
@@ -39,7 +39,7 @@ impl TimeFilter {
         })
     }
 
-    /// Returns true if a time of a column fulfils the condition.
+    /// Returns true if a time in the given column meets the condition.
     pub(crate) fn accepts_time(&self, column: ColumnId, ticks: i64) -> bool {
         let mut columns = self.columns.iter();
         columns.any(|checked| checked.column.id == column) && self.range.contains(&ticks)

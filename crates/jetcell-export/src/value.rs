@@ -116,7 +116,7 @@ impl<'a> ExportedValue<'a> {
 
     /// Appends the value as text, without quotes. Lists and named values are written as JSON.
     pub fn write_text(&self, to: &mut Vec<u8>) {
-        // Writing to memory cannot fail.
+        // The result can be ignored, because writing to memory cannot fail.
         let _ = match self {
             ExportedValue::Bit(value) => write!(to, "{value}"),
             ExportedValue::Int(value) => write!(to, "{value}"),

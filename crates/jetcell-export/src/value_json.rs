@@ -70,6 +70,6 @@ impl ExportedValue<'_> {
 
 /// Appends a JSON string.
 pub(crate) fn write_json_string(text: &str, to: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
+    // The result can be ignored, because writing to memory cannot fail.
     let _ = serde_json::to_writer(to, text);
 }

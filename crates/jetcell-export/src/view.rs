@@ -34,7 +34,7 @@ impl ExportView {
         &self.tables
     }
 
-    /// Returns what the profile declares about times.
+    /// Returns the profile's declarations about times and about the rows that contain them.
     pub(crate) fn timeline(&self) -> TimelineColumns {
         self.timeline
     }

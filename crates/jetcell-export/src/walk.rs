@@ -103,7 +103,7 @@ impl LeafWalk {
         }
     }
 
-    /// Returns true if the traversal has used the page.
+    /// Returns true if the traversal has visited the page.
     pub(crate) fn has_visited(&self, page: PageNumber) -> bool {
         self.visited.contains(page)
     }

@@ -45,7 +45,7 @@ pub struct Finding {
     /// Description of the problem, with the actual and the expected values.
     #[serde(rename = "message")]
     pub message: String,
-    /// Consequence for the data.
+    /// Consequence of the problem for the data.
     pub meaning: String,
 }
 

@@ -53,11 +53,11 @@ kinds! {
     FileTruncated = "file-truncated": "the data on the missing pages is lost",
     /// The format update of the database is newer than any update known to the check.
     FormatNewer = "format-newer": "the check knows only earlier formats and may report intact data as damaged",
-    /// Bytes follow the last whole page.
+    /// The file ends with a partial page.
     TrailingBytes = "trailing-bytes": "no data is affected",
     /// A page has a wrong checksum, and its error correction code identifies the flipped bits.
     PageRepairable = "page-repairable": "no data is lost; the damaged bit is known",
-    /// The checksum does not match. ESE: -1018.
+    /// A page's checksum does not match its contents. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",
     /// The page was written for a different location in the file. ESE: -1118.
     PageWrongNumber = "page-wrong-number": "the data{} that belongs on this page is lost, because another page was written over it",
@@ -85,7 +85,7 @@ kinds! {
     SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; lookups by key still work",
     /// A separator in an internal page is wrong.
     Separator = "separator": "lookups by key{} may miss rows; scans still find them",
-    /// Keys are not in order.
+    /// The keys in a tree are not in order.
     KeyOrder = "key-order": "lookups by key{} may miss rows; scans still find them",
     /// The depth or levels of a tree are wrong, or the tree has a cycle.
     TreeShape = "tree-shape": "part of the data{} below this page is unreachable",
@@ -130,19 +130,19 @@ kinds! {
     LogHeader = "log-header": "the log cannot be replayed",
     /// The program does not support this log format.
     LogVersion = "log-version": "the log was not checked",
-    /// The file is longer or shorter than its header says.
+    /// A log file is longer or shorter than its header says.
     LogLength = "log-length": "records may be missing from the end of the log",
-    /// The checksum of a segment locates a flipped bit.
+    /// A segment has a single flipped bit, which its checksum identifies.
     LogSegmentRepairable = "log-segment-repairable": "no data is lost; the damaged bit is known",
     /// A segment is damaged. ESE: -501.
     LogSegmentBad = "log-segment-bad": "changes from here on cannot be replayed",
-    /// The last write was torn.
+    /// The last write to a log was torn.
     LogTorn = "log-torn": "no acknowledged data is lost; recovery handles it",
     /// There are segments after the end of the log.
     LogAfterEnd = "log-after-end": "changes after this position cannot be replayed",
     /// A log is not the successor of the previous log.
     LogChain = "log-chain": "replay must end before this log",
-    /// Generations are missing.
+    /// One or more generations of the log are missing.
     LogMissing = "log-missing": "replay must end before the gap",
     /// The log belongs to another log stream.
     LogForeign = "log-foreign": "recovery cannot use this log together with the other logs or with the database",

@@ -13,7 +13,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use crate::pages::database::ReadableDatabase;
 use crate::pages::page_status::PageStatus;
 
-/// Maximum number of bytes of pages to read at once from each file.
+/// Maximum number of bytes to read at once from each file.
 const CHUNK_LEN: u32 = 256 * 1024;
 
 /// Counts of equal and different pages in two files.
@@ -62,7 +62,7 @@ pub enum PageVersion {
     Zero,
     /// The page has single flipped bits, which the checksum can correct.
     FlippedBits,
-    /// The page was written with a different page number, which is the value.
+    /// The page was written with a different page number. The value is that number.
     WrongPage(u32),
     /// The checksum does not match.
     BadChecksum,
@@ -214,7 +214,7 @@ impl ComparedChunk {
         ComparedChunk { buffer, start, size, errors }
     }
 
-    /// Returns the bytes of a page, or [`PageVersion::Unreadable`].
+    /// Returns the bytes of a page, or [`PageVersion::Unreadable`] if the page could not be read.
     fn page(&mut self, index: u32) -> Result<&mut [u8], PageVersion> {
         let index = index as usize;
         if let Some(Some(error)) = self.errors.get(index) {

@@ -47,7 +47,7 @@ impl PageCounts {
         self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable + self.leftover
     }
 
-    /// Counts pages that were reported with these findings as leftover bytes.
+    /// Moves the pages reported by these kinds of findings from their counters to `leftover`.
     pub(crate) fn count_leftovers(&mut self, kinds: &[FindingKind]) {
         for kind in kinds {
             let counted = match kind {

@@ -22,7 +22,7 @@ use crate::pages::verified_pages::VerifiedPages;
 const CACHE_PAGES: usize = 512;
 /// Maximum number of pages to read ahead.
 const MAX_PREFETCH_PAGES: usize = 256;
-/// Maximum number of bytes of adjacent pages to read in one transfer.
+/// Maximum total size in bytes of adjacent pages that are read in one transfer.
 const MAX_RUN_LEN: u32 = 256 * 1024;
 
 /// A page whose checksum was verified.
@@ -279,8 +279,8 @@ impl PageCache {
     fn take_completion(&mut self, database: &ReadableDatabase) {
         match self.completions.recv() {
             Ok(completion) => self.accept(database, completion),
-            // This cannot happen while `self` holds a sender. If it does, the pages are read again, rather than
-            // waiting forever.
+            // This cannot happen while `self` holds a sender. If it happens anyway, the pages are read again, because
+            // waiting could take forever.
             Err(_) => self.in_flight.clear(),
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct CheckedTable {
     /// Secondary indexes.
     pub(crate) indexes: Vec<CheckedIndex>,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
-    /// Number of bytes of a long value stored per node, if the catalog specifies it for this table.
+    /// Number of bytes that each node of a long value stores, if the catalog specifies it for this table.
     pub(crate) chunk_len: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl CheckedColumns {
         self.live.get(found)
     }
 
-    /// Returns the same columns as seen by derived tables.
+    /// Returns these columns with the ids under which derived tables inherit them.
     fn inherited(&self) -> CheckedColumns {
         let inherit = |column: &Column| Column { id: column.id.inherited(), ..column.clone() };
         CheckedColumns {

@@ -20,7 +20,7 @@ use crate::structure::tree_shape::TreeShape;
 /// Number of bytes to ignore at the end of a truncated key, because they depend on details of the truncation.
 const UNCERTAIN_TAIL_LEN: usize = 10;
 
-/// A number of entries and the sum of their hashes.
+/// Count of index entries, and the sum of their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct EntryChecksum {
     count: u64,
@@ -75,7 +75,7 @@ impl<'t> IndexCheck<'t> {
         IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
     }
 
-    /// Adds the counts from another thread.
+    /// Adds the counts and sums from a check on another thread.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
         self.unmatched_entries += other.unmatched_entries;

@@ -201,7 +201,7 @@ impl<'scope, 'env, V: ParallelVisitor + 'scope> LeafWorkers<'scope, 'env, V> {
             let done = check_task(task, tree, self.findings.new_for_same_file());
             self.completed_early.insert(done.number, done);
         } else {
-            // The threads live as long as `self`.
+            // Sending cannot fail, because the threads live as long as `self`.
             drop(self.tasks().send(task));
         }
     }

@@ -96,7 +96,7 @@ struct StructureCheck<'a, 'd> {
 
 /// Result of walking all trees.
 pub(crate) struct CheckedStructure {
-    /// Counts of what the trees contain.
+    /// Counts of the trees' contents.
     pub(crate) summary: StructureSummary,
     map: PageMap,
     trees: Vec<CheckedTree>,
@@ -144,7 +144,7 @@ pub(crate) fn check_structure(
     });
     check.space(root);
     if !catalog.complete {
-        // Trees that are not listed also own pages.
+        // Trees that the catalog does not list also own pages.
         check.trees[0].incomplete = true;
         // Damaged pages of a catalog that does not list itself are reported, too.
         let listed = |tree: TreeId| catalog.tables.iter().any(|table| table.tree == tree);

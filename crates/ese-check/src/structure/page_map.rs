@@ -43,7 +43,7 @@ const MAX_BLOCK_BYTES: usize = 88 << 20;
 struct PageMapBlock {
     /// States, each with its number of pages. An entry with no pages can be reused for another state.
     states: Vec<(PageAllocation, u32)>,
-    /// Index of the state of each page, with `bits` bits per page.
+    /// Index into `states` for each page, stored in `bits` bits.
     indexes: Vec<u64>,
     bits: u32,
 }
@@ -338,7 +338,7 @@ mod tests {
         assert!(map.untracked_pages() > u64::from(PAGES_PER_BLOCK), "{}", map.untracked_pages());
         let watched = (1..=pages).filter(|number| map.state(page(*number)).is_some()).count() as u64;
         assert_eq!(watched + map.untracked_pages(), u64::from(pages));
-        // The map reports no errors for pages that it does not track.
+        // The map reports no errors for untracked pages.
         let given_up = (1..=pages).find(|number| map.state(page(*number)).is_none()).unwrap();
         assert_eq!(map.claim(page(given_up), PageUse::Tree(TreeIndex(1))), Ok(()));
         assert_eq!(map.claim(page(given_up), PageUse::Tree(TreeIndex(2))), Ok(()));

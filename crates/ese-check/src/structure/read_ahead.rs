@@ -204,8 +204,8 @@ fn is_parent_of_leaf(page: &Page<'_>) -> bool {
     page.flags().contains(PageFlags::PARENT_OF_LEAF)
 }
 
-/// Waits for the reads to complete and returns their buffers to the pool. If it did not wait, these buffers together
-/// with those of other reads could exceed the limit.
+/// Waits for the reads to complete and returns their buffers to the pool. Without this wait, these buffers and those of
+/// other reads together could exceed the limit.
 fn discard(reader: &VerifiedPageReader<'_>, reads: TaskReads) {
     reader.database.spare_buffers.give_back(reads.wait(reader.database).into_buffers());
 }

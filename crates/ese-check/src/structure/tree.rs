@@ -86,7 +86,7 @@ pub(crate) struct LeafReference {
 
 /// A queue of leaves to be checked by threads other than the one that walks the tree.
 pub(crate) trait LeafQueue<V> {
-    /// Adds the next page.
+    /// Adds the next page to the queue.
     fn add(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>, entry: LeafReference);
     /// Waits until the state includes all added pages.
     fn drain(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>);
@@ -184,8 +184,8 @@ pub(crate) fn referrer(parent: Option<PageNumber>) -> String {
     parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
 }
 
-/// Checks a page and all pages below it. `parent` is the page that refers to this page, and whether that page's flags
-/// say that its children are leaves.
+/// Checks a page and all pages below it. `parent` consists of the page that refers to this page, and whether that page
+/// is flagged as a parent of leaves.
 fn visit_page<V: NodeVisitor>(
     walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,

@@ -406,8 +406,8 @@ impl Drop for Backup {
     }
 }
 
-/// Turns a database header into the header of a copy made by a backup with these details. The header requires that
-/// the copy is restored before it is used.
+/// Turns a database header into the header of a copy made by a backup with these details. The new header requires the
+/// copy to be restored before it is used.
 pub fn mark_copy(header: &mut DatabaseHeader, kind: BackupKind, details: BackupInfo) {
     add_backup_to_header(header, kind.scope(), details);
     header.current_full_backup = details;

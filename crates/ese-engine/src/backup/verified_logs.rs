@@ -77,7 +77,7 @@ pub struct VerifiedLogReader {
     reader: LogReader,
     chain: LogChain,
     logs: std::vec::IntoIter<(Generation, PathBuf)>,
-    /// Whether the last log was still the current one when the engine ended.
+    /// Whether the last log was still the current one when the engine stopped.
     last_is_open: bool,
 }
 

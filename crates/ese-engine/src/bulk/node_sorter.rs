@@ -34,8 +34,8 @@ struct SortedNode {
 pub(crate) struct NodeSorter {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// Maximum number of bytes for the nodes and their places together. Their vectors can temporarily use up to twice
-    /// as much while they grow.
+    /// Maximum number of bytes for the nodes and their places together. While growing, the vectors that hold them can
+    /// temporarily use up to twice as much.
     memory: usize,
     nodes: NodesInMemory,
     file: Option<RunFile>,

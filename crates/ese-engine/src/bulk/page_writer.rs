@@ -15,7 +15,7 @@ use crate::pages::scrub;
 use crate::space::SpaceLock;
 use crate::{InternalError, Result};
 
-/// Number of transfers in flight. This is enough to keep a device busy.
+/// Maximum number of concurrent transfers. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
 /// Number of full transfers that may wait for a log sync. Each extent of a small tree has only a few transfers, so
 /// one sync can cover several extents.
@@ -54,7 +54,7 @@ pub(super) struct PageWriter {
     /// Full transfers whose extents' log records may not be durable yet.
     waiting: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
-    /// Number of pages allocated.
+    /// Number of pages allocated so far.
     pub pages: u64,
     first: Option<WrittenPage>,
 }
@@ -97,7 +97,7 @@ impl PageWriter {
         self.tree.file.page_size
     }
 
-    /// Takes the first page that was completed.
+    /// Removes and returns the first page that was completed.
     pub fn take_first(&mut self) -> Option<WrittenPage> {
         self.first.take()
     }

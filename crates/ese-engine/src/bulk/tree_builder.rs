@@ -43,7 +43,7 @@ pub(crate) struct TreeBuilder {
     leaf: OpenLeaf,
     /// Open internal pages, from the parents of the leaves upwards.
     levels: Vec<OpenInternalPage>,
-    /// The last node, in the form in which the tree compares nodes.
+    /// The last node, in the form that this tree uses for comparisons.
     last: Vec<u8>,
     order: Vec<u8>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct CatalogTree {
     /// The table to which the tree belongs.
     pub table: TreeId,
     pub root: PageNumber,
-    /// Density in percent.
+    /// Percentage to which pages of the tree are filled.
     pub density: u32,
 }
 
@@ -84,7 +84,7 @@ impl SystemTables {
             }
             found = cursor.next(view)?;
         }
-        // The primary index of a table is the table's own tree.
+        // A primary index shares the tree of its table, so that tree is listed twice.
         trees.sort_unstable_by_key(|tree| tree.id);
         trees.dedup_by_key(|tree| tree.id);
         Ok(trees)
@@ -117,7 +117,7 @@ impl SystemTables {
     }
 }
 
-/// Decodes a catalog row. Returns `None` for row kinds that only other versions know.
+/// Decodes a catalog row. Returns `None` for row kinds that only other versions use.
 fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),

@@ -183,7 +183,8 @@ impl MaintenancePass for DefragPass {
 }
 
 impl DefragPass {
-    /// Creates the pass of a defragmentation that is starting. It resumes the stored pass, if any.
+    /// Creates the pass for a defragmentation that is starting. If the database stores an interrupted pass, the new
+    /// pass resumes it.
     pub fn new(
         host: &Arc<TaskHost<DefragProgress>>,
         tables: Arc<SystemTables>,

@@ -78,7 +78,7 @@ pub enum Corruption {
     #[error("{0}; {NOT_LOGGED}")]
     BulkLoad(Box<Corruption>),
 
-    // Trees. The page is the root if the error concerns the content of the tree.
+    // Trees. An error in the content of a tree names the root page.
     #[error("tree is deeper than the maximum depth, so its pages form a cycle")]
     TooDeep,
     #[error("child of a parent-of-leaf page is not a leaf")]
@@ -154,7 +154,7 @@ impl Corruption {
 pub(crate) const NOT_LOGGED: &str =
     "tables were loaded in bulk at this point, and the loaded pages are not in the log";
 
-/// Reason why the bytes at a page's location are not that page.
+/// Reason why the bytes at a page's location are not a valid copy of that page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PageDefect {

@@ -11,7 +11,7 @@ use ese_format::{LogPosition, PageNumber};
 use super::corruption::LogDamage;
 use crate::page_misfit::PageMisfit;
 
-/// Kind of bug in the engine.
+/// Kind of an internal error, which is always a bug in the engine.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
@@ -80,12 +80,12 @@ pub enum LogErrorKind {
     /// The file contains a record of this type, which only engines of earlier log formats write.
     #[error("the {0} record has a type that engines do not write in this log format")]
     ObsoleteRecord(&'static str),
-    /// The file contains a record of this type that recovery cannot redo, and the reason.
+    /// The file contains a record of this type, which recovery cannot redo for the given reason.
     #[error("the {0} record {1}")]
     RefusedRecord(&'static str, &'static str),
 }
 
-/// Reason why the log cannot attach a database.
+/// Reason why recovery cannot attach a database that the log attaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]

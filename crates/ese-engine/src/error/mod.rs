@@ -51,7 +51,7 @@ pub enum Error {
     /// The file cannot be used as a database. The file was not changed.
     #[error("{path}: {error}")]
     File {
-        /// The file.
+        /// Path of the unusable file.
         path: PathBuf,
         /// Reason why it cannot be used.
         #[source]
@@ -72,7 +72,7 @@ pub enum Error {
     /// `JET_errVersionStoreOutOfMemory`.
     #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
     VersionStoreFull {
-        /// Configured limit.
+        /// Configured limit of the version store.
         limit_bytes: usize,
     },
     /// The volume is full, and the operation was not performed. Rollback and shutdown still work. Free some space,
@@ -116,7 +116,7 @@ pub enum Error {
         record: &'static str,
         /// Position of the record.
         position: LogPosition,
-        /// Difference from the form that this version writes.
+        /// Difference between the record and the form that this version writes.
         difference: MacroError,
     },
     /// Logs that recovery requires are missing.
@@ -154,7 +154,7 @@ pub enum Error {
         path: PathBuf,
         /// Position in the log.
         position: LogPosition,
-        /// Kind of the error.
+        /// Reason why the log cannot be replayed.
         fault: LogErrorKind,
     },
     /// A page's database time does not match the log record to be replayed. Redo stopped at this page, in the
@@ -175,12 +175,12 @@ pub enum Error {
         /// Whether the record refers to the pages of a bulk load, which are not in the log.
         bulk_load: bool,
     },
-    /// A database is not in the state that the log continues from. The database was not changed.
+    /// A database is not in the state from which the log continues. The database was not changed.
     #[error("{path}: {fault}")]
     Attachment {
         /// Database file.
         path: PathBuf,
-        /// Kind of the error.
+        /// Reason why the database cannot be attached.
         fault: AttachmentErrorKind,
     },
     /// A backup cannot be started or continued. The databases were not changed.
@@ -190,7 +190,7 @@ pub enum Error {
     /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(#[source] InstanceFailure),
-    /// A read failed, or a write failed on which nothing depended yet.
+    /// A read failed, or a write failed before anything depended on its data.
     #[error("{path}: {source}")]
     Io {
         /// File that was read or written.

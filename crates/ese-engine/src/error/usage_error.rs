@@ -222,7 +222,7 @@ impl UsageError {
     }
 }
 
-/// Lists the named files, followed by the number of omitted files that are not named.
+/// Lists the files by name, followed by the number of further files that are not named.
 fn left_out(named: &[PathBuf], count: usize) -> String {
     let names: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
     match count.saturating_sub(named.len()) {

@@ -62,21 +62,21 @@ pub enum EventKind {
     },
     /// 223: the logs are being read.
     BackupLogsStarted {
-        /// First generation in the range.
+        /// First generation that is read.
         first: Generation,
-        /// Last generation in the range.
+        /// Last generation that is read.
         last: Generation,
     },
     /// 224: logs that neither recovery nor a backup needs were removed.
     LogsTruncated {
-        /// First generation in the range.
+        /// First generation that was removed.
         first: Generation,
-        /// Last generation in the range.
+        /// Last generation that was removed.
         last: Generation,
     },
     /// 225: no logs were removed, because all of them are needed.
     NoLogsTruncated,
-    /// 300: recovery has started because the log has changes that databases may lack.
+    /// 300: recovery has started, because the log contains changes that may be missing from databases.
     RecoveryStarted {
         /// Generation that contains the first change.
         first: Generation,
@@ -94,7 +94,7 @@ pub enum EventKind {
     RecoveryCompleted {
         /// Number of records that were read.
         records: u64,
-        /// Number of changes that were missing in pages and were applied.
+        /// Number of changes that were missing from pages and were therefore applied.
         applied: u64,
         /// Number of transactions that were rolled back.
         rolled_back: u64,
@@ -105,7 +105,7 @@ pub enum EventKind {
     ReplayCompleted {
         /// First and last replayed generations.
         generations: Option<(Generation, Generation)>,
-        /// Number of changes that were missing in pages and were applied.
+        /// Number of changes that were missing from pages and were therefore applied.
         changed: u64,
     },
     /// 524: logs that may have contained commits are missing; recovery has continued without them.
@@ -271,7 +271,7 @@ impl EventKind {
     }
 }
 
-/// A damaged page that was detected by a read.
+/// Damage to a page that was detected when the page was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageDamage {
     /// Path of the file.

@@ -1,5 +1,5 @@
-//! The interface through which the log uses the instance: the databases whose headers name generations, and the
-//! checkpoint.
+//! The interface through which the log queries an instance's databases and checkpoint, and reports new generations and
+//! full disks.
 
 use jetcell_sync::{Arc, Weak};
 use std::path::Path;

@@ -108,7 +108,7 @@ impl Instance {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
-            // Without threads, no page can be repaired while a session waits.
+            // If the instance has no threads, nothing repairs a page while a session waits for it.
             pages: Arc::new(PageExchange::new(
                 core.clone(),
                 if options.background.has_threads() {

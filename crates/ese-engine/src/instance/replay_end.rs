@@ -13,9 +13,9 @@ impl Replayer {
     /// The instance that rolls back redoes the log from the checkpoint again, as after a crash. This costs little: by
     /// then, all pages that may be written have been written, so the checkpoint is at the start of the oldest
     /// unfinished transaction. Reusing the instance avoids a second implementation of the end of recovery. The
-    /// replayer's own state cannot be used, because it assumes that nothing is appended to the log. It includes files
-    /// of closed generations, and pages that wait for the end of a transaction because their before-images cannot be
-    /// logged. Undo, in contrast, must be able to append to the log from its first change on.
+    /// replayer's own state cannot be used, because it assumes that nothing is appended to the log. That state includes
+    /// files of closed generations, and pages that wait for the end of a transaction because their before-images cannot
+    /// be logged. Undo, in contrast, must be able to append to the log from its first change on.
     ///
     /// The second result describes what was rolled back. It is empty if the log ended cleanly.
     pub fn finish(self) -> Result<(ReplaySummary, RecoverySummary)> {

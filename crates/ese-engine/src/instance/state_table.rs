@@ -27,12 +27,12 @@ pub(super) fn unix_ms(value: &Value) -> Option<i64> {
     }
 }
 
-/// Converts a number for a column. Numbers out of range are replaced by the largest possible number.
+/// Converts a number to a column value. A number that is too large becomes the largest value of the column type.
 pub(super) fn number_value(number: u64) -> Value {
     Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Pairs the names of columns with their numbers.
+/// Pairs each column name with the number to store in that column.
 pub(super) fn named_numbers<const N: usize>(
     names: [&'static str; N],
     numbers: [u64; N],

@@ -16,7 +16,8 @@ use crate::{InternalError, Result};
 /// the checkpoint must advance by at least an eighth of the depth.
 const MIN_ADVANCE_DIVISOR: u64 = 8;
 
-/// Returns the distance in bytes between the checkpoint and the durable log at which the checkpoint is advanced.
+/// Returns the distance in bytes from the checkpoint to the durable end of the log at which the checkpoint must
+/// advance.
 fn deepest(depth: u64) -> u64 {
     depth.saturating_add(depth / MIN_ADVANCE_DIVISOR)
 }
@@ -67,8 +68,9 @@ impl Checkpointer {
     /// Advances the checkpoint to the latest position that the durable state allows.
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // The order of these reads matters. A change logged after the first line starts after `position`. A change
-        // logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages limit `position`.
+        // The order of these reads matters. A change that is logged after this call to `durable` starts after
+        // `position`. A change logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages
+        // limit `position`.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);

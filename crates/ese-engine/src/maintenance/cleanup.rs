@@ -19,9 +19,9 @@ use crate::{Error, Result};
 const PREREAD_NODES: usize = 128;
 /// Number of transactions taken from the queue at a time.
 const BATCH: usize = 64;
-/// Maximum time that changes wait for room while other transactions retain history. These transactions may just be
-/// waiting for CPU time. After this time, a transaction is considered long-running, and changes no longer wait for
-/// it.
+/// Maximum time that changes wait for room in the version store while other transactions retain history. These
+/// transactions may just be waiting for CPU time. After this time, a transaction is considered long-running, and
+/// changes no longer wait for it.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
 const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(1);
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// Maximum number of generations that a copy may lag. If it lags more, logs that it still needs are removed (see
-    /// [`CopyRegistration`](crate::CopyRegistration)).
+    /// Maximum number of generations by which a copy may lag. If it falls further back, logs that it still needs are
+    /// removed (see [`CopyRegistration`](crate::CopyRegistration)).
     pub lag_limit: u32,
     /// Maximum time that a session waits for a copy to repair a damaged page, measured from the detection of the
     /// damage.
     ///
-    /// After this time, the session gets the page's error (-1018). Until the page is repaired, other sessions get the
+    /// After this time, the session gets the read error (-1018). Until the page is repaired, other sessions get the
     /// error immediately. Sessions do not wait without [threads](crate::BackgroundThreads), or if no copy has made
     /// contact within the last half minute. If this is zero, sessions never wait. This is how ESE behaves: it repairs a
     /// page while sessions that read it get errors.

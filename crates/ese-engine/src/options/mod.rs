@@ -1,4 +1,4 @@
-//! Settings of instances and of new databases, grouped by what they affect.
+//! Settings for instances and for new databases, grouped by area.
 
 mod background;
 mod cache_source;
@@ -62,7 +62,7 @@ pub struct InstanceOptions {
     pub events: EventOptions,
     /// Maximum size of the version store in bytes. ESE: `JET_paramMaxVerPages`.
     pub version_store_bytes: usize,
-    /// Protection against page writes that a power failure interrupts.
+    /// Protection against pages that are torn when a power failure interrupts a write.
     pub torn_page_protection: TornPageProtection,
     /// Seed for signatures. Simulations set it to make their runs repeatable.
     pub seed: Option<u64>,
@@ -136,7 +136,7 @@ impl InstanceOptions {
         circular_log(circular: bool) => log.circular = circular;
         /// Sets the maximum number of log bytes that redo should need to read.
         checkpoint_depth(bytes: u64) => checkpoint.depth = bytes;
-        /// Sets the protection against page writes that a power failure interrupts.
+        /// Sets the protection against pages that are torn when a power failure interrupts a write.
         torn_page_protection(protection: TornPageProtection) => torn_page_protection = protection;
         /// Sets the receiver of the instance's events.
         event_sink(sink: Option<Arc<dyn EventSink>>) => events.sink = sink;

@@ -217,7 +217,7 @@ fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
     let mut block = text.as_bytes().to_vec();
     block.resize(SEGMENT_BYTES, 0);
     block.extend_from_slice(rest);
-    // A message that a power failure loses is sent again.
+    // A message that is lost in a power failure is sent again.
     match replace_file_unsynced(vfs, path, &aside, &block, IoReason::Other) {
         // Another copy is storing the same message concurrently. Readers ignore a damaged message.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {

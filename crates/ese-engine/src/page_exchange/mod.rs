@@ -43,9 +43,9 @@ use crate::{Error, Result};
 
 /// Time after which an unanswered request is repeated.
 const REQUEST_RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// Time after a request in which answers are polled for at short intervals; afterwards, at long intervals.
+/// Time after a request during which answers are polled for at short intervals. Later polls use long intervals.
 const FAST_POLL_PERIOD: Duration = Duration::from_secs(3);
-/// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
+/// Intervals between polls for messages from copies: short while an answer may arrive soon, and long otherwise.
 const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SLOW_POLL_INTERVAL: Duration = Duration::from_secs(1);
 

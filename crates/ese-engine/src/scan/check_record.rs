@@ -112,7 +112,7 @@ pub(super) fn log_end(file: &DatabaseFile) -> Result<()> {
     append(file, &record).map(|_| ())
 }
 
-/// Appends a record. Returns its start.
+/// Appends a record to the log. Returns the position at which it starts.
 pub(crate) fn append(file: &DatabaseFile, record: &ScanCheck2) -> Result<LogPosition> {
     let mut batch = RecordBatch::new();
     batch.push(&LogRecord::ScanCheck2(*record));

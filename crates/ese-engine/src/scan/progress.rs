@@ -52,7 +52,7 @@ pub struct ScanProgress {
     pub bytes: u64,
     /// Number of pages read.
     pub pages: u64,
-    /// Number of pages read that are all zeros.
+    /// Number of pages that were read and are all zeros.
     pub uninitialized: u64,
     /// Number of pages that were reread because they seemed damaged in the first read.
     pub examined_again: u64,

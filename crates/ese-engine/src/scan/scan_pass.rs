@@ -123,7 +123,7 @@ impl MaintenancePass for ScanPass {
             }
             // If a batch could not be read, at least one of its pages is unreadable, so each page is read separately.
             let (result, mut bytes, loaded) = self.batches.read(batch);
-            // A throttled scan does not read ahead, because the data would be out of date.
+            // A throttled scan does not read ahead, because the data would be out of date after the pause.
             let next = self.batch(end, last);
             if next.len > 0 && self.options.throttle == MaintenanceThrottle::default() {
                 self.batches.read_ahead(next);
@@ -217,7 +217,7 @@ impl MaintenancePass for ScanPass {
 }
 
 impl ScanPass {
-    /// Creates the pass of a scan that is starting. It resumes the stored pass if both have the same purpose.
+    /// Creates the pass for a scan that is starting. If the stored pass has the same purpose, the new pass resumes it.
     pub fn new(
         host: &Arc<TaskHost<ScanProgress>>,
         options: ScanOptions,

@@ -139,7 +139,7 @@ fn the_scan_reports_damage_except_where_cached_pages_are_newer() {
     // The page with the flipped bit is read into the cache, which rewrites it without the error.
     assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 1));
 
-    // The scan counts a bad page once per pass until the page is repaired. Its finding stays stored.
+    // The scan counts a bad page once per pass until the page is repaired. The recorded finding is kept.
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (7, 4));
     for page in [broken, moved, warm] {

@@ -41,8 +41,8 @@ pub(super) struct ZeroingResult {
     pub chunks: u64,
 }
 
-/// Number of page bytes that one mebibyte of log may cover if the whole cache is clean. The next constant is an upper
-/// limit on the result.
+/// Number of page bytes that one mebibyte of log may cover if the whole cache is clean. The number falls in proportion
+/// to the clean part of the cache, within the limits of the next constant.
 const NAMED_IN_CLEAN_CACHE: u64 = 100_000 << 10;
 const NAMED: std::ops::RangeInclusive<u64> = (20_000 << 10)..=(80_000 << 10);
 
@@ -132,7 +132,7 @@ fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {
     operations
 }
 
-/// Returns the operation to apply to a node.
+/// Returns the operation byte that the log record stores for a node.
 fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     let flags = page.flags();
     let deleted = page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED));

@@ -56,7 +56,7 @@ impl Default for BulkLoadOptions {
 /// Progress of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkLoadProgress {
-    /// Number of rows added.
+    /// Number of rows added so far.
     pub rows: u64,
     /// Number of added rows that were out of order. They are inserted individually at the end.
     pub out_of_order: u64,
@@ -138,7 +138,7 @@ pub struct BulkLoad<'s> {
 struct OutOfOrderRows {
     rows: Vec<Vec<(ColumnId, Value)>>,
     bytes: usize,
-    /// Maximum number of bytes of buffered rows.
+    /// Maximum total size of the buffered rows in bytes.
     most: usize,
 }
 

@@ -31,7 +31,7 @@ pub struct Session {
     pub(crate) active: ActiveTransaction,
     /// Id that is unique in the process, in contrast to the session's number in the log, which is reused.
     id: SessionId,
-    /// Number of events that may have changed what the session sees.
+    /// Counter that is incremented whenever the data that the session sees may have changed.
     changes: u64,
     /// Definitions changed by the current transaction.
     definitions: Vec<DefinitionChange>,

@@ -29,7 +29,7 @@ pub struct Table {
     row: Vec<u8>,
     /// Session state in which `row` was read.
     row_as_of: Option<u64>,
-    /// Exclusive upper bound of the range.
+    /// Exclusive upper bound of the range set by `set_range`, if any.
     end: Option<Vec<u8>>,
 }
 

@@ -88,7 +88,7 @@ impl TreeFixture {
         self.faults.inject(fault.on_path(PATH).repeating());
     }
 
-    /// Runs a statement that inserts a record and then fails, and whose insert cannot be undone.
+    /// Runs a statement that inserts a record and then fails. The rollback cannot undo the insert.
     fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
         session.statement(true, |session| {
             self.tree.insert(session.changes().unwrap(), key, b"data")?;

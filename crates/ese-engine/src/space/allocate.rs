@@ -124,7 +124,7 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// Makes an extent of the tree available. Its pages were in use.
+    /// Makes an extent available whose pages were in use by the tree.
     pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> GroupResult<()> {
         // Extents for writes that bypass the cache come only from the root of the database.
         if trees.parent.is_none() {
@@ -133,7 +133,7 @@ impl<'a> SpaceLock<'a> {
         self.free_unused(group, trees, extent)
     }
 
-    /// Makes an extent of the tree available. Its pages have not been in use since they were added to the tree.
+    /// Makes an extent available whose pages have not been used since they were added to the tree.
     pub(super) fn free_unused(
         &self,
         group: &mut AtomicGroup,

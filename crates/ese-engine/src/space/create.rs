@@ -141,7 +141,7 @@ pub(crate) fn create_single_root(bytes: &mut [u8], size: PageSize, record: &Crea
     debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
 }
 
-/// Builds the page `page` in a converted tree's new extent: the root of one of the tree's space trees.
+/// Builds the page `page` in the new extent of a converted tree. The page is the root of one of its space trees.
 pub(crate) fn convert_root_pages<'a>(
     bytes: &'a mut [u8],
     size: PageSize,

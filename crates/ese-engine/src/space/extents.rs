@@ -25,7 +25,7 @@ pub(crate) struct ExtentLocation {
     pub extent: Extent,
 }
 
-/// Returns the pages from the root to the leaf for the extent key.
+/// Returns the pages on the path from the root to the leaf that covers an extent's key.
 fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult<Vec<PageNumber>> {
     let mut path = vec![tree.root];
     loop {
@@ -237,7 +237,7 @@ fn make_room(
     Ok(insert.is_some())
 }
 
-/// Returns the shape of the space tree of `owner` that is rooted at `root`.
+/// Returns the identity of the space tree that belongs to `owner` and is rooted at `root`.
 pub(crate) fn space_tree_identity(owner: &TreeIdentity, root: PageNumber) -> TreeIdentity {
     TreeIdentity { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
 }

@@ -26,7 +26,7 @@ const EXTENTS_PER_STEP: usize = 1 << 14;
 
 const ROOT: PageNumber = PageNumber::fixed(1);
 
-/// Some of the extents of a space tree.
+/// Extents of a space tree that are processed in one step.
 #[derive(Default)]
 struct ExtentStep {
     wanted: Vec<Extent>,
@@ -39,8 +39,8 @@ impl SpaceLock<'_> {
         (MIN_BYTES / self.file.page_size.bytes()).max(1) as u32
     }
 
-    /// Moves large available extents from a tree to the database root, so that other trees and the file system can
-    /// use them. Returns the number of pages moved. The tree must not be removed during the call.
+    /// Moves large available extents from a tree to the database root. Other trees and the file system can then use
+    /// them. Returns the number of pages moved. The tree must not be removed during the call.
     pub fn release(&self, root: PageNumber) -> Result<u64> {
         let trees = self.existing_trees(root)?;
         let Some(trees) = trees.filter(|trees| trees.parent.is_some()) else { return Ok(0) };
@@ -144,7 +144,8 @@ impl SpaceLock<'_> {
         Ok((pages, last.get()))
     }
 
-    /// Removes the available pages at the end from the space trees. Returns the last page that is still owned.
+    /// Removes the available pages at the end of the file from the space trees. Returns the last page that is still
+    /// owned.
     fn remove_tail(
         &self,
         group: &mut AtomicGroup,

@@ -1,4 +1,4 @@
-//! Release of all pages of a tree.
+//! Releases all pages of a tree.
 //!
 //! A crash during a bulk load can leave torn pages that were neither logged nor protected. They must not remain in
 //! the database, even if they are unused, because scans, checks and backups verify every page.
@@ -18,12 +18,12 @@ use crate::{Error, Result};
 /// Maximum number of extents per group. A group must fit into the log buffer, and a large tree has thousands of
 /// extents.
 const EXTENTS_PER_GROUP: usize = 64;
-/// Number of bytes per read.
+/// Size in bytes of one read during the search for torn pages.
 const READ_BYTES: usize = 1 << 20;
 
 impl SpaceLock<'_> {
-    /// Returns all pages of a tree to its parent. No session may use the tree any more. The groups belong to the
-    /// session `procid`.
+    /// Returns all pages of a tree to its parent. No session may use the tree any more. The call's atomic groups are
+    /// logged for session `procid`.
     ///
     /// The last group removes the space header from the root. This tells redo that the tree has been removed. After a
     /// crash between two groups, the call is repeated and returns the remaining pages.

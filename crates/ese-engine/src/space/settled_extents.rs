@@ -66,7 +66,7 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Returns the space trees of a tree and of its ancestors, and the space trees of the root of the database.
+    /// Returns the space trees of a tree and its ancestors, and those of the database root.
     pub(super) fn owners(&self, root: PageNumber) -> Result<(Vec<SpaceTrees>, SpaceTrees)> {
         let mut owners = vec![self.trees(root)?];
         while let Some(parent) = owners.last().and_then(|owner| owner.parent) {

@@ -45,7 +45,7 @@ pub(crate) struct TableLoad {
 #[derive(Default)]
 struct RowKeys {
     keys: KeyList,
-    /// Cumulative number of keys: after the primary key, then after the keys of each index.
+    /// Cumulative key counts: after the primary key, and then after the keys of each index.
     ends: Vec<usize>,
 }
 

@@ -1,6 +1,7 @@
 //! Tracks which tables of a database are in use, and decides which sessions may open them.
 //!
-//! The key is the tree id, which is never reused. The state of a table corresponds to the newest view.
+//! Tables are identified by their tree ids, which are never reused. The state of a table corresponds to the newest
+//! view.
 //!
 //! Invariants: while a session changes the definition of a table, no other session can open the table until that
 //! transaction has ended. Nor can a session whose snapshot is older than the commit of the change. The entry that

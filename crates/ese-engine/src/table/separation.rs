@@ -1,5 +1,5 @@
-//! Builds records, and decides which long values are separated from them. First, values that are longer than the
-//! table's limit are separated, and then the longest values until the record fits.
+//! Builds records, and decides which long values are separated from them. Values longer than the table's limit are
+//! separated first. Then the longest remaining values are separated until the record fits.
 
 use std::borrow::Cow;
 

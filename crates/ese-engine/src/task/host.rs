@@ -6,7 +6,7 @@ use jetcell_sync::{Arc, Mutex, MutexGuard};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 
-/// State that a maintenance task shares with its pass. It outlives each run of the task.
+/// State that a maintenance task shares with its pass. This state is kept when the task is stopped and started again.
 pub(crate) struct TaskHost<Progress> {
     pub file: Arc<DatabaseFile>,
     pub services: Arc<Services>,

@@ -17,9 +17,9 @@ pub(crate) trait MaintenancePass: Send {
 
     /// Returns how often the state is stored, and what the pass waits for.
     fn limits(&self) -> PassLimits;
-    /// Returns true if a pass is in progress. The pass has no other state from which this could be derived.
+    /// Returns true if a pass is in progress. This cannot be derived from any other method.
     fn is_in_pass(&self) -> bool;
-    /// Returns the times in the report on the pass.
+    /// Returns mutable access to the times in the report on the pass.
     fn times(&mut self) -> PassTimes<'_>;
     /// Returns the number of pages that the pass has visited.
     fn visited(&self) -> u64;
@@ -30,7 +30,7 @@ pub(crate) trait MaintenancePass: Send {
     fn step(&mut self) -> Result<PassStep>;
     /// Stores the state of the pass in progress.
     fn save(&mut self) -> Result<()>;
-    /// Stores and shows that the pass is complete. Afterwards no pass is in progress, unless this fails.
+    /// Stores the completion of the pass and updates its report. Afterwards no pass is in progress, unless this fails.
     fn end(&mut self) -> Result<()>;
 
     /// Updates the progress with the report on the pass.

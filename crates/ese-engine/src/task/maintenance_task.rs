@@ -89,7 +89,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         Ok(true)
     }
 
-    /// Prevents further steps until the result is dropped. Waits for the current step.
+    /// Prevents further steps until the returned guard is dropped. Waits for the current step to finish.
     pub fn paused(&self) -> impl Sized + '_ {
         self.running.lock()
     }
@@ -155,7 +155,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         Ok(Some(pause))
     }
 
-    /// Performs one step, and begins or ends the pass. Returns the number of bytes read.
+    /// Performs one step, and begins or ends the pass if necessary. Returns the number of bytes read.
     fn run_step(&self, task: &mut RunningTask<P>) -> Result<usize> {
         if !task.pass.is_in_pass() {
             task.pass.begin()?;
@@ -226,7 +226,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         if !task.clean_pages.wait(mostly_dirty) {
             return None;
         }
-        // The cache reports a failed write to all its users.
+        // The result is ignored because the cache reports a failed write to all its users.
         let _ = file.cache.write_below(file.file_id, file.log.tail(), CLEANED_PAGES);
         Some(poll)
     }
@@ -241,7 +241,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         self.report(task, TaskEvent::Resumed);
     }
 
-    /// Ends work in a window.
+    /// Ends work in a window. Interrupts the pass if one is in progress.
     fn suspend(&self, task: &mut RunningTask<P>) {
         // A task that waits for its first step may also hold the turn.
         self.release_turn(task);
@@ -294,7 +294,7 @@ impl<P: MaintenancePass> MaintenanceTask<P> {
         }
     }
 
-    /// Distinguishes instances with separate caches.
+    /// Returns a number that distinguishes instances with separate caches.
     fn cache_id(&self) -> usize {
         Arc::as_ptr(&self.host.file.cache) as usize
     }

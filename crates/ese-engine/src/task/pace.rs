@@ -7,7 +7,7 @@ use crate::{Result, UsageError};
 /// Maximum pause after a step. ESE: the maximum of `JET_paramDbScanThrottle`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Waits for clean pages that last at least this long are reported.
+/// Minimum length of a wait for clean pages that is reported as an event.
 const REPORTED_WAIT: Duration = Duration::from_secs(1);
 
 /// Minimum pause of a task that is backing off.
@@ -27,7 +27,7 @@ pub struct MaintenanceThrottle {
 }
 
 impl MaintenanceThrottle {
-    /// Creates a throttle that only pauses after each step.
+    /// Creates a throttle whose only limit is a pause after each step.
     pub fn pausing(pause: Duration) -> MaintenanceThrottle {
         MaintenanceThrottle { pause, ..MaintenanceThrottle::default() }
     }
@@ -90,8 +90,8 @@ impl MaintenancePacer {
     }
 }
 
-/// Maximum number of consecutive times that a task waits for clean pages before it continues anyway. Therefore a load
-/// that keeps most of the cache dirty slows the task but does not stop it.
+/// Maximum number of consecutive times that a task waits for clean pages before it continues anyway. A load that keeps
+/// most of the cache dirty therefore slows the task but does not stop it.
 const MAX_CLEAN_PAGE_WAITS: u32 = 20;
 
 /// State of a task that waits for clean pages. The wait is bounded, and is reported if it lasts a long time.

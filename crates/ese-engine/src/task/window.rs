@@ -190,7 +190,7 @@ mod tests {
         let window: MaintenanceWindow = "mon-wed 01:00 4h".parse().unwrap();
         let hours_at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
         assert_eq!([hours_at(0), hours_at(1), hours_at(4), hours_at(5)], [1.0, 0.0, 0.0, 20.0]);
-        // From Wednesday until the next Monday.
+        // The wait lasts from Wednesday until the next Monday.
         assert_eq!(hours_at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
         assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
         // In a time zone two hours ahead of UTC, the window begins two hours earlier.
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn tasks_and_databases_divide_a_window_down_to_a_minimum() {
         let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
-        // The second of two databases, for the task that uses the second half of the window.
+        // The part for the second of two databases, in the second of two tasks.
         let share = window.share((1, 2), (1, 2)).unwrap();
         assert_eq!((share.start_ms, share.length_ms), (25 * HOUR_MS, HOUR_MS));
         assert_eq!(window.share((0, 1), (0, 1)).unwrap(), window);

@@ -16,7 +16,7 @@ const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1,
 const DOT_NET_GUID_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Appends a segment of at most `room` bytes. A text or binary segment is also limited to `limit` bytes. Returns
-/// whether `room` truncated the segment.
+/// whether the segment was truncated for lack of room.
 pub(super) fn append(
     part: &KeyPart<'_>,
     flags: IndexFlags,

@@ -6,8 +6,8 @@
 //! 36 flags (4), 0x2000   40 records ... 4096
 //! ```
 //!
-//! A *shadow* is an identical copy in the next segment. Its checksum fails with its own index and matches with the
-//! previous index.
+//! A *shadow* is an identical copy in the next segment. The checksum of a shadow does not match the shadow's own index.
+//! It matches the index of the previous segment.
 //!
 //! Bytes 24..32 are reserved in ESE, which writes zeros there and does not read them. The stored start of the write
 //! distinguishes a torn write from damage (see [`scan`](super::scan)). A lost segment at or after that start was not

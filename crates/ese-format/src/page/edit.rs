@@ -34,7 +34,7 @@ impl<'a> PageMut<'a> {
     /// Creates a mutable view of a formatted page.
     ///
     /// # Panics
-    /// If `bytes` is not one page.
+    /// Panics if `bytes` is not exactly one page long.
     pub fn new(bytes: &'a mut [u8], size: PageSize) -> PageMut<'a> {
         assert_eq!(bytes.len(), size.bytes(), "page length");
         match PageHeader::mut_from_prefix(bytes) {
@@ -47,7 +47,7 @@ impl<'a> PageMut<'a> {
     /// to zero.
     ///
     /// # Panics
-    /// If `bytes` is not one page.
+    /// Panics if `bytes` is not exactly one page long.
     pub fn format(
         bytes: &'a mut [u8],
         size: PageSize,
@@ -63,7 +63,7 @@ impl<'a> PageMut<'a> {
     /// [`PageMut::fill_free_area`] overwrites those.
     ///
     /// # Panics
-    /// If `bytes` is not one page.
+    /// Panics if `bytes` is not exactly one page long.
     pub fn format_over(
         bytes: &'a mut [u8],
         size: PageSize,
@@ -88,7 +88,7 @@ impl<'a> PageMut<'a> {
     /// external header. ESE: `PreInitializeNewPage`.
     ///
     /// # Panics
-    /// If `bytes` is not one page.
+    /// Panics if `bytes` is not exactly one page long.
     #[doc(alias = "fPagePreInit")]
     pub fn format_unused(
         bytes: &'a mut [u8],

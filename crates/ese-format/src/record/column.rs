@@ -18,7 +18,7 @@ pub struct ColumnId(pub u32);
 pub enum ColumnClass {
     /// Values are at the same offset in every record.
     Fixed,
-    /// Values follow the offset array.
+    /// Values are stored after an array of their end offsets.
     Variable,
     /// Values are in the tagged area. Only existing values are stored.
     Tagged,

@@ -19,7 +19,7 @@ pub struct RecordShape {
     /// Possible ends of the fixed columns, by the number of the last one. If that column was deleted, its size is
     /// unknown, so there is a range of ends. `None` if the table has no such column.
     fixed_ends: Vec<Option<RangeInclusive<u16>>>,
-    /// Last variable column, including deleted columns.
+    /// Number of the last variable column, including deleted columns.
     last_variable: u8,
     /// Number of the last tagged column, including deleted columns.
     last_tagged: u16,
@@ -38,7 +38,7 @@ pub struct RecordExtent {
 }
 
 /// Returns the possible ends of the fixed columns, including their null bits, given that column `last` is the last
-/// one. Its value ends between `first_end` and `last_end`.
+/// fixed column. The value of that column ends between `first_end` and `last_end`.
 fn fixed_ends(last: usize, first_end: usize, last_end: usize) -> Option<RangeInclusive<u16>> {
     let end = |values: usize| u16::try_from(values + last.div_ceil(8)).ok();
     Some(end(first_end)?..=end(last_end)?)
@@ -88,7 +88,7 @@ impl RecordShape {
         shape
     }
 
-    /// Raises the highest number of the column's class to that of `id`.
+    /// Makes the shape include column `id`, by raising the number of the last variable or tagged column if necessary.
     fn include(&mut self, id: ColumnId) {
         match id.class() {
             ColumnClass::Fixed => {}

@@ -117,7 +117,7 @@ impl<'a> TaggedArea<'a> {
         (0..self.count).map(move |index| self.entry(index))
     }
 
-    /// Returns the entry of a column of the table.
+    /// Returns the entry for a column of the table, if there is one.
     pub fn find(&self, column: &Column) -> Result<Option<TaggedEntry<'a>>, RecordError> {
         match self.find_id(column.id)? {
             None if column.tagged_id() != column.id => self.find_id(column.tagged_id()),

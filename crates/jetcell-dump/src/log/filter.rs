@@ -13,7 +13,7 @@ pub struct LogFilter {
     pub databases: Vec<u8>,
     /// Pages that a record changes or names.
     pub pages: Vec<RangeInclusive<u32>>,
-    /// Sessions of the records. ESE: `procid`.
+    /// Numbers of the sessions that wrote the records. ESE: `procid`.
     pub procids: Vec<u16>,
     /// Begin numbers of transactions.
     pub transactions: Vec<u32>,

@@ -13,11 +13,12 @@ use crate::output::DumpOutput;
 struct TreeSize<'t> {
     #[serde(flatten)]
     space: &'t TreeSpace,
-    /// Size of the pages that belong to this tree and not to a child tree. Includes available and leaked pages.
+    /// Size in bytes of the pages that belong to this tree and not to a child tree. Includes available and leaked
+    /// pages.
     bytes: u64,
     /// Size as a percentage of the file size.
     percent: f64,
-    /// Size of the available pages, and of the free space on leaves.
+    /// Combined size in bytes of the available pages and of the free space on leaves.
     white_bytes: u64,
 }
 
@@ -28,9 +29,9 @@ struct WhiteSpace {
     white_bytes: u64,
     /// White space as a percentage of the file size.
     percent: f64,
-    /// Size of the available pages.
+    /// Size of the available pages in bytes.
     available_bytes: u64,
-    /// Free space on leaves.
+    /// Free space on leaves in bytes.
     leaf_free_bytes: u64,
 }
 

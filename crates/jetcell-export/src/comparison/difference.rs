@@ -18,7 +18,7 @@ pub enum RowDifferenceKind<'t> {
     TableOnly(usize),
     /// Only one of the databases has the column. The value is the position of that database, 0 or 1.
     ColumnOnly(&'t str, usize),
-    /// The column has a different type, code page or default value.
+    /// The column has a different type, code page or default value in each database.
     ColumnDefinition(&'t str),
     /// Only one of the databases has a row with this key.
     RowOnly {
@@ -29,13 +29,13 @@ pub enum RowDifferenceKind<'t> {
         /// Page that contains the row.
         page: PageNumber,
     },
-    /// The row has different values in these columns.
+    /// The two databases have different values in some columns of the row.
     Row {
         /// Key of the row.
         key: &'t [u8],
         /// Page that contains the row in each database.
         pages: [PageNumber; 2],
-        /// Names of the columns.
+        /// Names of the columns that differ.
         columns: Vec<&'t str>,
     },
 }

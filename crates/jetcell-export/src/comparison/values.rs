@@ -173,7 +173,7 @@ impl<'d> ValueComparer<'d> {
     }
 }
 
-/// Returns both results, or stores the errors.
+/// Returns the results for both sides, or stores their errors.
 fn both<T, U>(
     one: Result<T, LongValueError>,
     two: Result<U, LongValueError>,

@@ -30,7 +30,7 @@ pub(crate) struct SqliteFile {
     names: HashSet<String>,
     insert: String,
     marks: Vec<RowMark>,
-    /// Marks in the current table.
+    /// Mark columns of the current table.
     table_marks: Vec<RowMark>,
     buffer: Vec<u8>,
 }
@@ -102,7 +102,7 @@ impl SqliteFile {
                     if self.buffer.len() > 1 {
                         self.buffer.push(b',');
                     }
-                    // Writing to memory cannot fail.
+                    // The result can be ignored, because writing to memory cannot fail.
                     let _ = serde_json::to_writer(&mut self.buffer, &column.column.name);
                     self.buffer.push(b':');
                     json::write_cell(column, cell, &mut self.buffer);

@@ -17,7 +17,7 @@ use crate::value::ExportedValue;
 const ROLES: &str = "ROLE_IDS";
 const ROLE: &str = "RoleGuid";
 const ADDRESS: &str = "Address";
-/// Meaning of the times, and columns that describe a row.
+/// Meanings of the time columns, and the columns that describe a row.
 pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
     meanings: &[
         ("InsertDate", "first access in the year"),

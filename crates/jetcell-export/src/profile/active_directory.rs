@@ -100,7 +100,7 @@ const SECONDS_SYNTAX: char = 'l';
 const OBJECT_SYNTAX: char = 'b';
 /// Syntax letter for attributes and classes, which are stored as numbers.
 const IDENTIFIER_SYNTAX: char = 'c';
-/// Attributes with this syntax that define the number of the row's own attribute or class.
+/// Attributes with the identifier syntax that contain the number of the attribute or class that the row defines.
 const OWN_IDENTIFIERS: [&str; 2] = ["attributeID", "governsID"];
 /// Syntax letter for binary values.
 const BINARY_SYNTAX: char = 'k';
@@ -111,7 +111,7 @@ const DESCRIPTOR_SYNTAX: char = 'p';
 const INVOCATION: &str = "invocationId";
 const REPLICATION_METADATA: &str = "replPropertyMetaData";
 
-/// Meaning of the times, and columns that describe an object.
+/// Meanings of the time columns, and the columns that describe an object.
 pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
     meanings: &[
         ("accountExpires", "account expires"),
@@ -137,9 +137,9 @@ struct SchemaAttribute {
 #[derive(Debug, Default)]
 pub(super) struct DirectorySchema {
     attributes: BTreeMap<u32, SchemaAttribute>,
-    /// Names of attributes and classes by [`number_key`].
+    /// Names of attributes and classes, keyed by [`number_key`].
     identifiers: Arc<BTreeMap<i64, String>>,
-    /// Names of linked attributes by half of their link number.
+    /// Names of linked attributes, keyed by half of their link number.
     links: Arc<BTreeMap<i64, String>>,
     objects: Arc<NameHierarchy>,
     descriptors: Arc<BTreeMap<i64, Box<[u8]>>>,
@@ -387,7 +387,7 @@ mod tests {
     fn links_descriptors_and_guids_are_recognized() {
         let attribute = |name: &str| SchemaAttribute { name: name.into(), single: true };
         let names = |number, name: &str| Arc::new(BTreeMap::from([(number, name.to_owned())]));
-        // The owner is the local system, and there are no lists.
+        // The owner is the local system, and there are no access control lists.
         let descriptor: Vec<u8> =
             [&[1, 0, 0, 0x80, 20][..], &[0; 15], &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]].concat();
         let directory = DirectorySchema {

@@ -34,7 +34,7 @@ pub(super) fn visit_fields<const N: usize>(
     });
 }
 
-/// Returns an integer, or `None` for null.
+/// Returns the integer in a value, or `None` for null.
 pub(super) fn integer(value: &Option<ExportedValue<'_>>) -> Option<i64> {
     match value {
         Some(ExportedValue::Int(value) | ExportedValue::Currency(value)) => Some(*value),
@@ -42,7 +42,7 @@ pub(super) fn integer(value: &Option<ExportedValue<'_>>) -> Option<i64> {
     }
 }
 
-/// Returns a string, or `None` if it is empty.
+/// Returns the text in a value, or `None` if the text is empty.
 pub(super) fn text(value: Option<ExportedValue<'_>>) -> Option<String> {
     match value {
         Some(ExportedValue::Text(text)) if !text.is_empty() => Some(text.into_owned()),

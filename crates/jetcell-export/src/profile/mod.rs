@@ -117,7 +117,7 @@ impl ProfileData {
         Ok(ProfileData { directory: active_directory::matches(source), application })
     }
 
-    /// Returns what the application's times mean.
+    /// Returns the profile's declarations about times and about the rows that contain them.
     pub(crate) fn timeline(&self) -> TimelineColumns {
         match &self.application {
             None => TimelineColumns::default(),

@@ -43,7 +43,7 @@ const INTEGERS: [&str; 6] = [
     "System.TotalFileSize",
 ];
 
-/// Meaning of the times, and columns that describe a file.
+/// Meanings of the time columns, and the columns that describe a file.
 pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
     meanings: &[
         ("LastModified", "file modified"),

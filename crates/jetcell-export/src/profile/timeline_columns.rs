@@ -1,4 +1,4 @@
-//! Declaration of what an application's times mean, for time lines.
+//! Declarations for time lines: the meaning of an application's times, and the columns that describe a row.
 
 /// A profile's declarations about times and about the rows that contain them.
 #[derive(Clone, Copy, Debug, Default)]

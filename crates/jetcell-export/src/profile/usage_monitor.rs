@@ -16,7 +16,7 @@ use crate::value::{ExportedValue, sid_or_text};
 
 /// Table that maps numbers to names.
 const ID_TABLE: &str = "SruDbIdMapTable";
-/// Columns that contain these numbers.
+/// Columns that contain numbers from this table.
 const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
 /// Column that contains the identifier of a network interface.
 const INTERFACE: &str = "InterfaceLuid";
@@ -40,7 +40,7 @@ const PROVIDERS: [(&str, &str); 14] = [
     ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}LT", "EnergyUsageLongTerm"),
 ];
 
-/// Meaning of the times, and columns that describe a row.
+/// Meanings of the time columns, and the columns that describe a row.
 pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
     meanings: &[
         ("TimeStamp", "use recorded"),

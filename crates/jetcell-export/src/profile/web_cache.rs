@@ -39,7 +39,7 @@ const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
 /// Prefixes of tables whose binary columns contain ASCII text.
 const ENTRIES: [&str; 2] = ["CookieEntryEx_", "HstsEntryEx_"];
 
-/// Meaning of the times, and columns that describe an entry.
+/// Meanings of the time columns, and the columns that describe an entry.
 pub(super) const TIMELINE: TimelineColumns = TimelineColumns {
     meanings: &[
         ("AccessedTime", "last access"),

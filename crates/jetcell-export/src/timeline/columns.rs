@@ -24,7 +24,7 @@ const MAX_UNKNOWN_DESCRIPTIONS: usize = 2;
 /// Maximum number of characters of one value in a key or a description.
 const MAX_VALUE: usize = 512;
 
-/// The positions of columns in a table that has times.
+/// Positions of a table's time columns, key columns, and descriptive columns.
 pub(super) struct EventColumns {
     times: Vec<(usize, Option<&'static str>)>,
     key: Vec<usize>,

@@ -20,7 +20,7 @@ use crate::additional_rows::{CarveConfidence, CarvedOrigin};
 
 /// Maximum number of runs. If there are more, they are merged into one.
 const MAX_RUNS: usize = 64;
-/// Confidences in the order of their numbers in a run, which begin with 1.
+/// Carving confidences, in the order of the numbers that represent them in a run. The first number is 1.
 const CONFIDENCES: [CarveConfidence; 3] =
     [CarveConfidence::Low, CarveConfidence::Medium, CarveConfidence::High];
 /// Maximum length of a text in a run. Longer texts are not written.
@@ -51,7 +51,7 @@ type VisitEvent<'v> = &'v mut dyn FnMut(TimelineEvent) -> io::Result<()>;
 /// Collects events in any order and returns them sorted. Events with the same time keep their order.
 pub(super) struct EventSorter {
     events: Vec<TimelineEvent>,
-    /// Number of bytes of the events in memory.
+    /// Total size in bytes of the events in memory.
     bytes: usize,
     /// Value of `bytes` above which the events are written to a run.
     memory: usize,

@@ -35,7 +35,7 @@ use crate::view::ExportView;
 const TIMELINE: &str = "timeline";
 /// Code page of UTF-8.
 const UTF_8: CodePage = CodePage(65001);
-/// Number of bytes of events to sort in memory.
+/// Maximum size in bytes of the events that are sorted in memory.
 const MEMORY: usize = 32 << 20;
 
 /// The table to which an event belongs.
@@ -59,7 +59,7 @@ pub fn export_timeline(
     if !options.format.is_built() {
         return Err(ExportError::NotBuilt(options.format));
     }
-    // An existing file is reported before the databases are read.
+    // Report an existing output file before reading the databases, which may take a long time.
     let target = output_file(options)?;
     let mut collector = EventCollector {
         options,

@@ -163,7 +163,7 @@ macro_rules! records {
             /// Appends the encoded record.
             ///
             /// # Panics
-            /// If a payload is too long for its length field (65535 bytes; 32767 for replaced data).
+            /// Panics if a payload is too long for its length field (65535 bytes; 32767 for replaced data).
             pub fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.kind());
                 match self {

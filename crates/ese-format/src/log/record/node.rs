@@ -309,7 +309,7 @@ layout! {
         node: NodeChange,
         /// Flags. Bit 0: the page is not in use.
         flags: u32,
-        /// Number of operations.
+        /// Number of operation bytes, one for each node.
         count: u32,
         [data: u16],
     } then {

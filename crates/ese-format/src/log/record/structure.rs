@@ -28,7 +28,7 @@ bitflags! {
         const KEY_CHANGE = 1;
         /// The entry in the parent is removed.
         const DELETE_NODE = 2;
-        /// The page was empty.
+        /// The merged page was empty.
         const EMPTY_PAGE = 4;
     }
 }

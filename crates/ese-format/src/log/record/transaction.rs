@@ -1,4 +1,4 @@
-//! Records of transactions and macros.
+//! Log records for transactions and macros.
 
 use super::node::fixed;
 use crate::declare::layout;
@@ -40,25 +40,25 @@ impl BinaryLayout for BeginLevels {
 }
 
 layout! {
-    /// Log record of a nested begin. Layout: `1 session (2)   3 levels (1)   4`.
+    /// Log record that starts a nested transaction. Layout: `1 session (2)   3 levels (1)   4`.
     #[doc(alias = "LRBEGIN")]
     #[derive(Copy)]
     pub struct Begin {
         /// Session that wrote the record.
         procid: u16,
-        /// Levels that are begun.
+        /// Levels that begin with this record.
         levels: BeginLevels,
     }
 }
 
 layout! {
-    /// Log record of an outermost begin. Layout: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
+    /// Log record that starts an outermost transaction. Layout: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
     #[doc(alias = "LRBEGIN0")]
     #[derive(Copy)]
     pub struct Begin0 {
         /// Session that wrote the record.
         procid: u16,
-        /// Levels that are begun.
+        /// Levels that begin with this record.
         levels: BeginLevels,
         /// Begin number, which is repeated in every change made by the transaction. ESE: `trxBegin0`.
         begin0: u32,
@@ -66,7 +66,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of a nested commit. Layout: `1 session (2)   3 level (1)   4`.
+    /// Log record that commits a nested transaction. Layout: `1 session (2)   3 level (1)   4`.
     #[doc(alias = "LRCOMMIT")]
     #[derive(Copy)]
     pub struct Commit {
@@ -78,7 +78,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of an outermost commit. Layout: `1 session (2)   3 level (1)   4 commit number (4)   8`.
+    /// Log record that commits the outermost level. Layout: `1 session (2)   3 level (1)   4 commit number (4)   8`.
     #[doc(alias = "LRCOMMIT0")]
     #[derive(Copy)]
     pub struct Commit0 {
