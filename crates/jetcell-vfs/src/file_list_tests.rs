@@ -49,7 +49,7 @@ fn only_a_needed_link_without_a_target_is_an_error() {
     assert!(error.to_string().contains("e.edb: the target of the link does not exist"), "{error}");
     fs::remove_file(inside.join("e.edb")).unwrap();
     assert_eq!(
-        files_at(&[inside.clone()], is_needed).unwrap(),
+        files_at(std::slice::from_ref(&inside), is_needed).unwrap(),
         ["a.edb", "d.edb"].map(|name| inside.join(name))
     );
 }
