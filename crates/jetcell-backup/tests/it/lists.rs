@@ -135,7 +135,7 @@ fn a_directory_with_several_unreadable_files_is_listed_once() {
     assert_eq!(paths, [&*set, &*one], "{:?}", list.unusable);
 }
 
-/// `lost+found` is skipped only if it is closed to the user, because anybody may name a backup like this.
+/// `lost+found` is skipped only if it is closed to the user, because any user may name a backup like this.
 #[test]
 fn a_readable_directory_named_lost_and_found_is_examined() {
     let (dir, files) = set();
