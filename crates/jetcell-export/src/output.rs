@@ -14,7 +14,7 @@ use crate::value_files::ValueFiles;
 pub enum ExportDestination {
     /// One file per table in this directory.
     Directory(PathBuf),
-    /// One file.
+    /// One file at this path.
     File(PathBuf),
     /// Standard output.
     Stdout,
