@@ -51,7 +51,7 @@ pub enum FileError {
     /// The logs that the dirty database needs record a different path for it.
     #[error("the database is dirty, but the logs that it needs contain a different path")]
     OtherPath,
-    /// The log directory contains this copy of the database.
+    /// The log directory contains a copy of the database at this path.
     #[error(
         "the log belongs to this database, but the log directory contains a copy of it, {}", .0.display()
     )]

@@ -54,7 +54,7 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
 /// Value of `alarm` while a thread has been woken but has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
-/// A step. It returns the pause before the next call, or `None` if it must not be called again.
+/// Function that performs a step. It returns the pause before the next call, or `None` if it must not be called again.
 type StepFunction = Box<dyn FnMut() -> Option<Duration> + Send>;
 
 /// A pool of threads for the background work of instances.

@@ -19,7 +19,7 @@ use crate::{PageNumber, PageSize};
 
 /// Initial value of the 32-bit XOR. It is also the magic number of a database header.
 const XOR_SEED: u32 = 0x89AB_CDEF;
-/// Maximum length in bytes of a block protected by the 64-bit checksum, which has 16-bit bit indexes.
+/// Maximum length in bytes of a block protected by the 64-bit checksum, which stores bit indexes in 16 bits.
 const MAX_BLOCK: usize = 8192;
 /// Length of a log segment in bytes.
 pub const SEGMENT_LEN: usize = 4096;

@@ -9,11 +9,11 @@ use ese_format::PageNumber;
 pub struct ExportIssue {
     /// True if data is missing. Otherwise the issue is only a note.
     pub missing: bool,
-    /// Table, if known.
+    /// Table to which the issue applies, if known.
     pub table: Option<String>,
-    /// Page, if known.
+    /// Page to which the issue applies, if known.
     pub page: Option<PageNumber>,
-    /// Description.
+    /// Description of the issue.
     pub message: String,
 }
 

@@ -14,7 +14,7 @@ use crate::value_files::ValueFiles;
 pub enum ExportDestination {
     /// One file per table in this directory.
     Directory(PathBuf),
-    /// One file.
+    /// One file at this path.
     File(PathBuf),
     /// Standard output.
     Stdout,
@@ -26,8 +26,8 @@ pub(crate) fn create(target: &Path, force: bool) -> io::Result<UnfinishedFile> {
     UnfinishedFile::create_exclusive(target)
 }
 
-/// Publishes the value files to which the content refers, and renames the file. With [`OutputSync::EachFile`], all
-/// content is made durable first.
+/// Publishes the value files to which the content of `file` refers, and then gives `file` its final name. With
+/// [`OutputSync::EachFile`], all content is made durable first.
 pub(crate) fn finish(file: UnfinishedFile, values: Option<ValueFiles>, sync: OutputSync) -> io::Result<()> {
     if sync == OutputSync::EachFile {
         file.sync().map_err(|error| with_path(file.temporary_path(), error))?;

@@ -65,7 +65,7 @@ pub struct ExportSummary {
     pub value_files: u64,
     /// Number of times that a time line does not contain, because they mean "never" or are before 1970 or after 2099.
     pub implausible_times: u64,
-    /// Missing data and notes.
+    /// Issues found by the export: missing data and notes.
     pub issues: ExportIssues,
 }
 

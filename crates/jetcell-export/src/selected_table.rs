@@ -6,7 +6,7 @@ use crate::time_filter::TimeFilter;
 /// A table selected for export, with its selected columns and its row condition.
 #[derive(Clone, Debug)]
 pub struct SelectedTable {
-    /// The table.
+    /// Table to read, with only its selected columns.
     pub table: SourceTable,
     pub(crate) times: Option<TimeFilter>,
 }

@@ -74,7 +74,7 @@ impl<'s> Patterns<'s> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum UnmatchedPattern {
     Table(String),
-    /// A pattern of time columns, or `*` if no table has times.
+    /// A pattern for time columns, or `*` if no table has times.
     Times(String),
     Column(String),
 }

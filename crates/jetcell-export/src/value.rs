@@ -177,7 +177,7 @@ impl Timestamp {
     fn decode(bytes: [u8; 8]) -> Result<Timestamp, ValueDecodeError> {
         let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
         if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
-            // The fraction is added to the day even for dates before the epoch.
+            // In an OLE date, the fraction is added to the day even for dates before the epoch.
             let (day, part) = (days.trunc(), days.fract().abs());
             let milliseconds = (part * 86_400_000.0).round();
             let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;

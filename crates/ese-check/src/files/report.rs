@@ -190,7 +190,7 @@ pub struct RequiredLogs {
     pub last: u32,
     /// Last generation that may contain committed changes.
     pub committed: u32,
-    /// Paths of the available logs in the stream whose generations are in the range.
+    /// Paths of the stream's available logs that have generations in this range.
     #[serde(serialize_with = "jetcell_input::serialize_paths")]
     pub found: Vec<PathBuf>,
     /// Generations up to `last` that are missing or damaged. At most 100 are listed.

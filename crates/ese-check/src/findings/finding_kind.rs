@@ -55,7 +55,7 @@ kinds! {
     FormatNewer = "format-newer": "the check knows only earlier formats and may report intact data as damaged",
     /// The file ends with a partial page.
     TrailingBytes = "trailing-bytes": "no data is affected",
-    /// A page has a wrong checksum, and its error correction code identifies the flipped bits.
+    /// A page has a wrong checksum, but the checksum identifies the flipped bits.
     PageRepairable = "page-repairable": "no data is lost; the damaged bit is known",
     /// A page's checksum does not match its contents. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",

@@ -117,8 +117,8 @@ impl Findings {
         }
     }
 
-    /// Reports damaged pages that belong to available space as information, because the bytes of such a page have no
-    /// meaning. `owner` returns the tree to which a page is available. Returns the kinds of the reported findings.
+    /// Reports damage to available pages as information only, because the bytes of such a page have no meaning. `owner`
+    /// returns the tree to which a page is available. Returns the kinds of the reported findings.
     pub(crate) fn report_available_pages(
         &mut self,
         owner: impl Fn(PageNumber) -> Option<String>,

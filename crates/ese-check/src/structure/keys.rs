@@ -38,7 +38,7 @@ pub(crate) struct KeyScratch {
     several: Vec<Vec<u8>>,
 }
 
-/// A segment with the values of one record.
+/// A key segment, with its values in one record.
 struct CheckedSegment<'a> {
     column: &'a Column,
     flags: u8,

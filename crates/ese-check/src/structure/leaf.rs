@@ -313,7 +313,8 @@ fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize
 
 /// Returns true if the node is greater than `before`, the previous node on the same page.
 fn is_greater(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
-    // Both nodes start with bytes from the page's prefix, which are equal over the shorter of the two lengths.
+    // Both nodes start with bytes from the page's prefix, so they are equal up to the shorter of the two prefix
+    // lengths.
     if node.prefix.len() == before.prefix.len() {
         match compare_starts(node.suffix, before.suffix) {
             Ordering::Equal if node.suffix.len() == before.suffix.len() => {

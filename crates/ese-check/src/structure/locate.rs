@@ -19,8 +19,8 @@ use crate::structure::tree_shape::{MAX_DEPTH, TreeShape};
 /// Number of trees whose root pages are read ahead.
 const PREFETCH_TREES: usize = 64;
 
-/// Checks the pages that all trees need, reports damaged pages with the names of their trees, and reports damaged pages
-/// that no tree uses as information. `zero_pages` are pages that were never written.
+/// Checks the internal pages of all trees, and reports damaged pages with the names of their trees. Damaged pages that
+/// no tree uses are reported as information only. `zero_pages` are pages that were never written.
 pub(crate) fn check_internal_pages(
     database: &ReadableDatabase,
     zero_pages: &PageSet,

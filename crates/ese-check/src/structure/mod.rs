@@ -103,7 +103,7 @@ pub(crate) struct CheckedStructure {
 }
 
 impl CheckedStructure {
-    /// Reports damaged pages that are available as information, and corrects `counts`.
+    /// Reports damage to available pages as information only, and corrects `counts`.
     pub(crate) fn report_available_pages(&self, counts: &mut PageCounts, findings: &mut Findings) {
         let owner = |page| match self.map.state(page)?.used {
             PageUse::Available(tree) => Some(self.trees.get(tree.0 as usize)?.shape.label.clone()),

@@ -23,8 +23,8 @@ use crate::structure::page_map::{PageMap, PageUse, TreeIndex};
 use crate::structure::read_ahead::LeafReadAhead;
 use crate::structure::tree_shape::{MAX_DEPTH, TreeShape};
 
-/// Maximum number of pages that one walk remembers, which takes 16 MiB. In a larger tree, a cycle is detected only by
-/// the number of pages.
+/// Maximum number of pages that one walk remembers, which takes 16 MiB. In a larger tree, a cycle is detected only when
+/// the walk has followed too many page references.
 const MAX_VISITED: u32 = 1 << 27;
 /// Number of a page's children to read ahead of the walk, and number of children after which more reads are
 /// requested.

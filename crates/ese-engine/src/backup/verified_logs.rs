@@ -1,4 +1,4 @@
-//! Reads logs for a backup. Each log is verified, and must continue the previous log.
+//! Reads and verifies logs for a backup. Each log must be the continuation of the previous one.
 
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ use super::nodes_in_memory::{NodesInMemory, PREFIX, SortedNodeBatches};
 use crate::cache::LoadBuffers;
 use crate::{Corruption, Error, InternalError, Result};
 
-/// Block size of the file in bytes.
+/// Block size of the temporary file in bytes.
 const BLOCK: usize = 4096;
 /// Minimum number of bytes per read of a run.
 const MIN_READ: usize = 16 * BLOCK;

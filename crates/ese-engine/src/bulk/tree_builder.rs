@@ -34,7 +34,7 @@ pub(crate) struct BuiltTree {
     pub pages: u64,
 }
 
-/// Builds one tree.
+/// Builds one tree from nodes that are added in order.
 pub(crate) struct TreeBuilder {
     tree: Arc<Tree>,
     writer: PageWriter,

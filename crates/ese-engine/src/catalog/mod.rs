@@ -25,7 +25,7 @@ use crate::btree::OpenTrees;
 pub(crate) struct SystemTables {
     /// The trees of the database.
     pub trees: Arc<OpenTrees>,
-    /// Serialises changes to definitions. Acquired before the structure lock of a tree.
+    /// Serializes changes to table definitions. This lock is acquired before the structure lock of any tree.
     pub changing: Mutex<()>,
 }
 

@@ -270,7 +270,7 @@ impl InstanceFailure {
         InstanceFailure::Io { path: path.into(), source: Arc::new(jetcell_vfs::clone_io_error(error)) }
     }
 
-    /// Adds the operation that failed because of this failure.
+    /// Wraps this failure together with the operation that failed because of it.
     pub(crate) fn during(self, operation: FailedOperation) -> InstanceFailure {
         InstanceFailure::During { operation, source: Arc::new(self) }
     }

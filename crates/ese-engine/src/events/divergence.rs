@@ -49,7 +49,7 @@ impl DivergenceKind {
         DivergenceKind::CopyTooShort,
     ];
 
-    /// Returns a name for use by programs.
+    /// Returns the name of the kind of difference, for use by programs.
     pub fn name(self) -> &'static str {
         match self {
             DivergenceKind::ActiveBehind => "active_behind",

@@ -226,7 +226,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Returns a name for use by programs.
+    /// Returns the name of the kind of event, for use by programs.
     pub fn name(&self) -> &'static str {
         match self {
             EventKind::InstanceStarting => "instance_starting",

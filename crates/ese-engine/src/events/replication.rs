@@ -42,7 +42,7 @@ pub enum CopyEvent {
         pages: u64,
         /// First and last patched pages.
         range: Option<(PageNumber, PageNumber)>,
-        /// Duration in seconds.
+        /// Duration of the reseed in seconds.
         seconds: f64,
     },
     /// The copy can no longer follow the active side.

@@ -166,7 +166,7 @@ impl Instance {
         let log = self.core.log();
         match log.waypoint_latency() {
             0 => log.durable(),
-            // If no header named a generation, recovery would not notice its loss.
+            // Recovery would not notice the loss of a generation that no header names.
             _ => log.durable().min(log.named_in_headers()),
         }
     }
@@ -274,13 +274,14 @@ impl Instance {
         self.background.repeat_less_when_idle("cleanup", Duration::from_millis(10), 512, move || {
             cleanup::step(&core, 512)
         });
-        // No thread holds a reference to the instance itself. Otherwise, dropping the instance would not end it.
+        // The threads do not hold references to the instance itself. If they did, dropping the instance would not stop
+        // it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
         let pages = self.pages.clone();
         self.background.repeat_after("pages", move || {
-            // The log stores its errors.
+            // Errors can be ignored here, because the log stores them.
             let _ = pages.step();
             Some(pages.pause())
         });
@@ -313,7 +314,7 @@ impl Instance {
         let mut last = clock.monotonic();
         let segments = self.background.spawn_shared(workers, StepKind::Log, move || {
             let waited = clock.monotonic().saturating_sub(last);
-            // The log stores its errors.
+            // Errors can be ignored here, because the log stores them.
             if core.log().has_enough_to_write() {
                 drop(core.log().write_full());
             } else if waited >= LOG_POLL_INTERVAL {

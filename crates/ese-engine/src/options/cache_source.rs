@@ -13,7 +13,8 @@ pub enum CacheSource {
         /// Size of the cache in bytes. ESE: `JET_paramCacheSizeMax`.
         bytes: usize,
     },
-    /// Several instances share this cache. Its owner starts its threads and sets its size and checkpoint depth.
+    /// Several instances share this cache. The owner of the cache starts its threads and sets its size and checkpoint
+    /// depth.
     Shared(Arc<Cache>),
 }
 

@@ -1,4 +1,4 @@
-//! The receiver of an instance's events, and the numbers of the events.
+//! Settings for an instance's events: their receiver and their numbering scheme.
 
 use jetcell_sync::Arc;
 

@@ -30,9 +30,9 @@ pub const MAX_PAGE_REQUESTS: usize = 32;
 /// Pages that a copy requests from its active side, or for which the active side has lost a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRequests {
-    /// Pages that the copy cannot bring up to date, with the signature of their database.
+    /// Pages that the copy cannot bring up to date, each with the signature of its database.
     pub repair: Vec<(Signature, PageNumber)>,
-    /// Pages for which the active side has lost a write, with the signature of their database.
+    /// Pages for which the active side has lost a write, each with the signature of its database.
     pub lost: Vec<(Signature, PageNumber)>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct PageBatch {
     pub len: usize,
 }
 
-/// Source of batches.
+/// Source from which batches of pages are read.
 pub(super) enum BatchSource {
     /// Reads the file directly, bypassing the cache. The pages may be stale.
     File(Arc<dyn File>),

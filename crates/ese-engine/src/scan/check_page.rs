@@ -36,7 +36,7 @@ fn rewrite(file: &Arc<DatabaseFile>, page: PageNumber) -> bool {
     reported
 }
 
-/// Reports a bad page. Bits that the checksum locates are corrected.
+/// Reports a bad page. Flipped bits are corrected if the checksum identifies them.
 pub(super) fn report_flaw(file: &Arc<DatabaseFile>, page: PageNumber, flaw: &PageFlaw) {
     if matches!(flaw, PageFlaw::FlippedBits(_)) && rewrite(file, page) {
         return;

@@ -14,7 +14,7 @@ pub const MAX_FINDINGS: usize = 1000;
 /// Kind of damage to a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageFlaw {
-    /// Single flipped bits that the checksum locates. Each bit is given as `8 * byte + bit`. Reading the page
+    /// Single flipped bits, which the checksum identifies. Each bit is given as `8 * byte + bit`. Reading the page
     /// corrects them in memory.
     FlippedBits(Vec<u32>),
     /// The page is valid, but is a different page. ESE: -1118.

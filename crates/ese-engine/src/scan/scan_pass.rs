@@ -55,7 +55,7 @@ struct ScanStep {
     uninitialized: u64,
     examined_again: u64,
     findings: Vec<(PageNumber, PageFlaw)>,
-    /// Pages that may be overwritten, because the page on disk is good or memory has a newer version.
+    /// Pages that may be overwritten, because they are good on disk or have a newer version in memory.
     candidates: Vec<PageNumber>,
     /// Good pages, with additional information about all-zero pages.
     good: Vec<(PageNumber, Option<ZeroPage>)>,
@@ -147,7 +147,7 @@ impl MaintenancePass for ScanPass {
                 if let Some(flags) = check.flags
                     && self.options.zero
                 {
-                    // If the page was already in memory, memory may have a newer version.
+                    // If the page was already in memory, the version there may be newer.
                     if newest && flags.contains(PageFlags::SCRUBBED) {
                         step.pass.unchanged += 1;
                     } else {

@@ -476,7 +476,7 @@ fn the_scan_thread_stops_on_request() {
     instance.stop_scan(&db);
     let stopped = db.scan_progress();
     assert!(!stopped.running && stopped.bad == 0);
-    // Even the longest pause does not delay stopping.
+    // Even the longest pause does not delay the end of a scan.
     instance.start_scan(&db, Duration::MAX);
     drop(db);
     instance.shutdown().unwrap();

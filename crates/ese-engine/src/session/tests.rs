@@ -122,7 +122,7 @@ fn a_statement_that_cannot_be_undone_keeps_the_session_level() {
     session.rollback().unwrap();
     assert_eq!(session.level(), 0);
     assert!(!fixture.has(b"za") && !fixture.has(b"zb"));
-    // The next `begin` starts a new transaction, which its `commit` ends.
+    // The next `begin` starts a new transaction, which the matching `commit` ends.
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());

@@ -109,7 +109,7 @@ impl SpaceLock<'_> {
         Ok(())
     }
 
-    /// Returns some of a tree's available extents, starting at a page.
+    /// Returns a limited number of a tree's available extents, starting at a page.
     fn available_extents(
         &self,
         trees: &SpaceTrees,

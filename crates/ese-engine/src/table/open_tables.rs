@@ -39,9 +39,9 @@ impl OpenTableEntry {
         OpenTableEntry { state, altered_by: None, altered_in: 0 }
     }
 
-    /// Fails while another session is changing the definition, and for snapshots that are older than its last change.
-    /// The entries of a new index are not visible in such a snapshot, and changes made without the index would be
-    /// missing from it.
+    /// Fails while another session is changing the definition, and for snapshots that are older than the last change to
+    /// the definition. The entries of a new index are not visible in such a snapshot, and changes made without the
+    /// index would be missing from it.
     fn check(&self, view: &ReadView) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));

@@ -280,7 +280,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
-            // The record could reference only one of the two long values, and the other would be lost.
+            // If two values were given for the column, the record could reference only one of their long values.
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(UsageError::DuplicateColumn(*id).into());
             }

@@ -165,7 +165,7 @@ impl TableState {
         Ok(number(column.kind, raw))
     }
 
-    /// Records that a record uses this value of the auto-increment column. Values assigned later are higher.
+    /// Notes that a record uses this value of the auto-increment column. Values assigned later are higher.
     pub fn advance_increment_to(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));

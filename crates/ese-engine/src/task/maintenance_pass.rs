@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// A pass over one database, performed in steps. The same object performs pass after pass.
 pub(crate) trait MaintenancePass: Send {
-    /// Progress that the task's owner sees.
+    /// Progress information for the owner of the task.
     type Progress: TaskProgress;
 
     /// Returns how often the state is stored, and what the pass waits for.
@@ -54,7 +54,7 @@ pub(crate) enum PassStep {
     ReadLast(usize),
 }
 
-/// How often the state of a pass is stored, and what the pass waits for.
+/// Limits of a pass: how often its state is stored, and which conditions it waits for.
 pub(crate) struct PassLimits {
     /// Number of pages after which the state is stored.
     pub pages_per_save: u64,
@@ -90,7 +90,7 @@ pub(crate) struct TaskStatus<'a> {
     pub failure: &'a mut Option<String>,
 }
 
-/// A change that the owner of the instance may want to know about.
+/// A change in a task's state that the owner of the instance may want to know about.
 pub(crate) enum TaskEvent<'a> {
     /// A pass has started.
     Started,
@@ -102,7 +102,7 @@ pub(crate) enum TaskEvent<'a> {
     Completed,
     /// A pass waits because most of the cache is dirty.
     Paused,
-    /// A pass continues after that wait.
+    /// A pass continues after it has waited for clean pages.
     Continued,
     /// A step failed.
     Failed(&'a Error),

@@ -99,7 +99,7 @@ const MAX_CLEAN_PAGE_WAITS: u32 = 20;
 pub(crate) struct CleanPageWait {
     /// Number of consecutive waits before this step.
     waits: u32,
-    /// Time since which most of the cache has been dirty.
+    /// Time at which most of the cache became dirty, if it still is.
     since: Option<Duration>,
     reported: bool,
 }

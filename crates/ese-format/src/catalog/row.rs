@@ -1,4 +1,4 @@
-//! One row of the catalog.
+//! Rows of the catalog: their kinds, columns, and keys.
 
 use std::collections::BTreeMap;
 

@@ -113,7 +113,7 @@ fn records_whose_last_columns_were_deleted_are_recognized() {
             assert!(accepts(&deleted[..]), "{last:?}");
             assert!(!accepts(&[]), "{last:?}");
             let mut wrong = record.clone();
-            // The fixed columns end before the last known one.
+            // According to this offset, the fixed columns end before the last known fixed column.
             wrong[2] = 5;
             assert!(!RecordShape::new(left.iter(), &deleted, size).accepts(&wrong), "{last:?}");
         }

@@ -33,7 +33,7 @@ pub struct LogDumpOptions {
     pub stats: bool,
 }
 
-/// Identity of the log.
+/// Start of a log dump, which identifies the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "log")]
 struct LogDumpHead {

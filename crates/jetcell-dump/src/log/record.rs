@@ -26,7 +26,7 @@ pub(super) struct RecordDump {
 
 impl RecordDump {
     pub(super) fn new(stored: &LoggedRecord, transaction: Option<u32>) -> RecordDump {
-        // A record that was decoded always has fields.
+        // The fields of a record that has been decoded can always be decoded too.
         let fields = LogRecord::fields(&stored.bytes).unwrap_or_default();
         let mut flat = NamedValues::default();
         flatten(NamedValues::from_fields(fields), &mut flat);

@@ -1,4 +1,4 @@
-//! Second pass, which reads every owned page once, in order.
+//! The second pass of a space dump, which reads every owned page once, in order.
 
 use ese_format::page::PageFlags;
 use ese_format::{PageSize, TreeId};

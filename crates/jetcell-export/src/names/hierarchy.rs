@@ -14,7 +14,7 @@ const MAX_PATH_BYTES: usize = 64 << 10;
 pub(crate) struct NameHierarchy(HashMap<i64, (i64, Box<str>)>);
 
 impl NameHierarchy {
-    /// Adds a name.
+    /// Adds an entry with its number, its parent's number, and its name.
     pub(crate) fn insert(&mut self, number: i64, parent: i64, name: &str) {
         self.0.insert(number, (parent, name.into()));
     }

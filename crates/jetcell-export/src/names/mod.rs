@@ -26,7 +26,8 @@ pub(crate) enum ValueNames {
     Folders(Arc<NameHierarchy>),
     /// Names of network interfaces, derived from their identifiers.
     Interfaces,
-    /// Security descriptors for their numbers, which are stored as eight bytes. A longer value is a descriptor itself.
+    /// Security descriptors, keyed by number. A value of eight bytes is such a number, and a longer value is a
+    /// descriptor itself.
     Descriptors(Arc<BTreeMap<i64, Box<[u8]>>>),
     /// Names for the attributes in replication metadata, keyed by [`number_key`].
     PropertyMetadata(Arc<BTreeMap<i64, String>>),

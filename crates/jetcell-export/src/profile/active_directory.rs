@@ -38,7 +38,8 @@ const LINK_TIMES: [&str; 2] = ["link_deactivetime", "link_deltime"];
 const DESCRIPTORS: &str = "sd_table";
 const DESCRIPTOR_ID: &str = "sd_id";
 const DESCRIPTOR: &str = "sd_value";
-/// Maximum total length in bytes of the descriptors in memory. References to other descriptors remain numbers.
+/// Maximum total length in bytes of the descriptors in memory. References to descriptors beyond this limit are exported
+/// as numbers.
 const MAX_DESCRIPTOR_BYTES: usize = 64 << 20;
 /// Prefix of columns that contain security identifiers. It is followed by the attribute number.
 const SECURITY_IDENTIFIER: &str = "ATTr";

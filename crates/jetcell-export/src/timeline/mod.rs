@@ -70,7 +70,7 @@ pub fn export_timeline(
     let mut unmatched: Option<Vec<UnmatchedPattern>> = None;
     for path in paths {
         let in_this = collector.add_database(vfs, path, paths.len() > 1, progress)?;
-        // One of the databases may lack a table that another one has.
+        // A pattern is valid if it matches in at least one of the databases.
         match &mut unmatched {
             Some(in_all) => in_all.retain(|pattern| in_this.contains(pattern)),
             None => unmatched = Some(in_this),
