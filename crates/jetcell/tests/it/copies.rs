@@ -203,7 +203,7 @@ fn bad_input_is_refused_and_nothing_changes() {
         (&["replicate", "--from", "app", "--to", "app/copy"], "inside"),
         (&["replicate", "--from", "nowhere", "--to", "x"], "nowhere"),
         (&["replicate", "--from", "app", "--to", "letters"], "dear.txt"),
-        (&["replicate", "--from", "letters", "--to", "x"], "no ESE logs"),
+        (&["replicate", "--from", "letters", "--to", "x"], "nothing found"),
         (&["replicate", "--from", "app", "--to", "x", "--delay", "soon"], "soon"),
         (&["copies", "letters"], "neither a copy"),
         (&["copies", "nowhere"], "nowhere"),
