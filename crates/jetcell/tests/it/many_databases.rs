@@ -2,7 +2,7 @@
 //! databases.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::cell::CellDirectory;
@@ -12,12 +12,6 @@ use crate::runs::wait_until;
 /// and of views.
 const THREADS: usize = 40;
 
-/// Lets the allocator return freed memory at once. By default, it returns memory after a delay, and the verification
-/// begins earlier than that. The peak would then contain the freed cache as well.
-fn returning_memory(command: &mut Command) -> &mut Command {
-    command.env("MIMALLOC_PURGE_DELAY", "0")
-}
-
 #[test]
 fn many_databases_need_no_extra_threads_and_bounded_memory() {
     let cell = CellDirectory::with_limits();
@@ -25,7 +19,10 @@ fn many_databases_need_no_extra_threads_and_bounded_memory() {
     let arguments =
         ["--dir", "d", "--databases", "24", "--size", "32MiB", "--cache", "96MiB", "--threads", "4"];
     let mut command = cell.command(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
-    let child = returning_memory(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // By default, the allocator returns freed memory after a delay, and the verification begins earlier than that. The
+    // peak would then contain the freed cache as well.
+    command.env("MIMALLOC_PURGE_DELAY", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
     let tasks = format!("/proc/{}/task", child.id());
     wait_until("the end of the run", || {
         let tasks = fs::read_dir(&tasks).into_iter().flatten().flatten();
@@ -67,8 +64,7 @@ fn memory_stays_bounded_with_many_threads() {
     let cell = CellDirectory::with_limits();
     let arguments =
         ["--dir", "d", "--size", "96MiB", "--cache", "64MiB", "--threads", "64", "--duration", "4s"];
-    let mut command = cell.command(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
-    let output = returning_memory(&mut command).output().unwrap();
+    let output = cell.jetcell(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let peak = cell.result("out")["peak_resident_bytes"].as_u64().unwrap() >> 20;
     // The heap of each thread grows to about 2.5 MiB, and then stays at this size.
