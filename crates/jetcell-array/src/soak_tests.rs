@@ -12,7 +12,7 @@ const LINE: u64 = 1600;
 #[ignore = "runs for as long as it is told: scripts/soak-arrays.sh"]
 fn random_array_histories_run_for_the_configured_time() {
     let until = Instant::now() + Duration::from_secs(environment("JETCELL_SOAK_SECONDS", 600));
-    // Unless a seed is given, each run uses different seeds, which are larger than those of the tests.
+    // Unless a seed is given, each run uses new seeds. They are larger than all seeds of the ordinary tests.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let first = environment("JETCELL_SOAK_SEED", now.as_secs() << 20);
     let (mut number, mut failed) = (0, vec![]);

@@ -19,7 +19,7 @@ use crate::error::Result;
 pub const CHECKS_FILE: &str = "checks.json";
 /// Maximum number of pages that the file lists per database.
 const MAX_LISTED_PAGES: usize = 1000;
-/// Maximum file length in bytes, enough for the runs of compared pages in large databases.
+/// Maximum file length in bytes. It is sufficient for the ranges of compared pages in large databases.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Page comparison results for all databases in a copy.

@@ -23,7 +23,7 @@ pub struct SimulatedLogs {
     is_in_flight: Vec<bool>,
     waiting: Vec<u64>,
     next: usize,
-    /// Number of log writes that database writes have caused but that have not been added to a log yet.
+    /// Number of log writes that earlier database writes require and that have not been issued yet.
     due: f64,
     /// On a write-anywhere volume, the number of bytes that the next consistency point writes. `stripe` is the stripe
     /// at which it begins to write.

@@ -33,7 +33,7 @@ pub enum RuleState {
 pub struct VerdictRule {
     #[serde(default)]
     kind: RuleKind,
-    /// Title of the rule with the unit of its value.
+    /// Title of the rule, including the unit of its value.
     pub name: String,
     /// Whether the limit is a maximum or a minimum for the measured value.
     pub bound: RuleBound,

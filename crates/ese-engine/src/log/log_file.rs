@@ -51,7 +51,7 @@ pub(super) enum NameState {
     Next,
     /// The name of the current log.
     Current,
-    /// The name of an archived log. A crash occurred between two renames, and no generation has been entered since.
+    /// The name of an archived log. A crash occurred between two renames, and no new generation has been started since.
     Archived,
 }
 

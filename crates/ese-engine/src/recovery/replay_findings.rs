@@ -132,7 +132,8 @@ impl Replayer {
         let mut pages = std::collections::BTreeMap::new();
         for database in self.core.databases() {
             let file = &database.file;
-            // A page whose changes redo has left in memory may later turn out to be unreadable.
+            // Redo may keep the changes to a page in memory without reading the page. Such a page may turn out to be
+            // unreadable.
             for page in self.core.cache.damaged_pages(file.file_id) {
                 pages.insert(file.page_key(page), "the page cannot be read".to_string());
             }

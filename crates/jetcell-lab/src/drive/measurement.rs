@@ -39,7 +39,7 @@ pub struct StepMeasurement {
     pub sync_latencies: LatencyHistogram,
     /// Zones of the target. Empty except in steps that measure a transfer curve.
     pub zones: Vec<TransferZone>,
-    /// The first transfers. Empty except in the access time step.
+    /// The first transfers of the step. Empty except in the step that measures access times.
     pub points: Vec<AccessTimePoint>,
     /// Seeks by distance. Empty except in the seek curve step.
     #[serde(default)]

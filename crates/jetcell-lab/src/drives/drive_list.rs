@@ -199,7 +199,7 @@ pub struct MeasuredQuantity {
     pub in_mean: bool,
 }
 
-/// A drive's advantage, stated without the underlying figures.
+/// Advantages over the first drive that a drive list states without the underlying figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedAdvantage {

@@ -35,7 +35,7 @@ pub struct SkippedFilesystem {
     pub reason: String,
 }
 
-/// Limits on the number of test turns.
+/// Limits on the number of turns of a comparison. Each turn runs the load once on each file system.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TurnLimits {
     /// Minimum number of turns, if there is enough time.

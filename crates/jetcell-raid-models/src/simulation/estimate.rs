@@ -114,7 +114,7 @@ impl LossSimulation {
                 estimate.high = estimate.high.min(1.0);
             }
             progress(&estimate);
-            // Drives that never fail do not lose data, so more lives would not change the result.
+            // Drives that never fail do not lose data, so simulating more lifetimes would not change the result.
             let pointless = self.laws.failure.is_none();
             if done == effort.lives || pointless || estimate.relative_precision() <= effort.precision {
                 return Ok(estimate);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Maximum number of damaged pages to remember. Once it is reached, every report counts, even for a page reported
-/// before.
+/// Maximum number of damaged pages to remember. Beyond this number, a page that is reported
+/// again is counted again.
 const MAX_PAGES: usize = 10_000;
 
 /// Number of findings of one kind, with a description of the first one.

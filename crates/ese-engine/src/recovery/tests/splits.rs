@@ -156,7 +156,7 @@ fn a_split_sets_the_reserved_bytes_of_both_pages() {
     }
 }
 
-/// The new page of a split can be formatted by a separate record inside the macro.
+/// The new page of a split can be formatted by a separate log record inside the split's macro.
 #[test]
 fn a_page_can_be_formatted_inside_a_macro() {
     let records = right_split("bbb7", 6, 2);

@@ -30,7 +30,7 @@ enum ZoneComputation {
     Caller(ZoneWrite, Vec<FreeRowWrite>),
 }
 
-/// A write of rows in some zones.
+/// A write of rows in one or more zones.
 pub(super) struct RowWrite {
     zones: BTreeSet<u64>,
     transfers: InFlightTransfers,
